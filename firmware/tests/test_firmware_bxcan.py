@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from firmware.simulators.boards import BOARDS, REQUEST_AT, Board, Bus, frame
+from firmware.simulators.boards import REQUEST_AT, Board, Bus, frame
 from firmware.simulators.bxcan import Bus as Wire, BxCan, Frame, crc_15
 from firmware.simulators.watchdog import Misuse
 from firmware.simulators.stm32_can import Board as Simulator
-from firmware.tests.test_firmware_can import (ASK, BASE, ENOUGH, beat, compiled, play, reports,
-                                              tables_of)
+from firmware.tests.test_firmware_can import (ASK, BASE, CAN, ENOUGH, STM32, beat, compiled, play,
+                                              reports, tables_of)
 from tools.programs import ROOT, run
 
-F1, F4 = BOARDS["can_stm32-f1"], BOARDS["can_stm32-f4"]
+F1, F4 = STM32
 BIT = 16  # periods of the model's clock
 
 
@@ -41,15 +41,6 @@ def test_no_heartbeat_is_lost_on_a_full_bus() -> None:
     (table,) = reports([*flood, ASK], F4)
     assert table[0][2:] == b"\1\0"
     assert all(entry[2:] == bytes((76, 5)) for entry in table[1:63])
-
-
-def test_a_report_leaves_while_heartbeats_come() -> None:
-    """A heartbeat comes between each two of its frames. None is lost, and none is in the report
-    that came after the request."""
-    flood = [beat(variable, 76, 1) for variable in range(1, 63)]
-    first, second = reports([beat(1, 1, 1), ENOUGH, ASK, "gap 30", *flood, ENOUGH, ASK], F4)
-    assert first[2:63] == [bytes(4)] * 61
-    assert second[0][3] == 0 and all(entry[2:] == b"\x4c\x01" for entry in second[1:63])
 
 
 @pytest.mark.parametrize("board", [pytest.param(F1, marks=pytest.mark.slow), F4])
@@ -90,44 +81,6 @@ def test_a_report_leaves_without_a_pause() -> None:
     assert len(tables_of(sent, F4)) == 1 and last == ("C", "0")
 
 
-def test_frames_that_the_controller_loses() -> None:
-    """The core stands still. The first three frames are kept, and the loss is counted once."""
-    script = [beat(9, 1, 1), ENOUGH, "halt", *(beat(number, 5, 6) for number in range(1, 7)),
-              "wait 1000", "go", ENOUGH, beat(7, 5, 6), ENOUGH, ASK]
-    (table,) = reports(script, F4)
-    assert [entry[2:] != bytes(2) for entry in table[1:8]] == [True] * 3 + [False] * 3 + [True]
-    assert table[0][2:] == b"\1\1"
-
-
-def test_more_than_the_queue_holds() -> None:
-    """A core that is ten times slower. What it takes is whole, and losses are counted."""
-    flood = [beat(variable, 76, variable) for variable in range(1, 61)]
-    (table,) = reports([beat(61, 1, 1), ENOUGH, "charge 20", *flood, "charge 2", ENOUGH,
-                        beat(62, 5, 6), ENOUGH, ASK], F4)
-    taken = [entry[2:] == bytes((76, variable)) for variable, entry in enumerate(table)][1:61]
-    assert all(taken[:19]) and not all(taken)
-    assert table[62][2:] == b"\x05\x06" and table[0][3] > 0
-
-
-def test_requests_before_a_report_has_left_get_the_next_report() -> None:
-    """They come before its first frame: later ones lose the arbitration against it."""
-    script = [beat(1, 1, 1), ENOUGH, ASK, ASK, ASK, beat(7, 8, 9), ENOUGH, ENOUGH]
-    assert [table[7][2:] for table in reports(script, F4)] == [bytes(2), b"\x08\x09"]
-
-
-def test_bus_off_and_back() -> None:
-    """It takes its report back, so it disturbs nobody when it returns. Meanwhile it hears nothing:
-    it returns after 128 times 11 bits, which are 2,816 us."""
-    off = ["fail", ASK, "wait 4000"]
-    script = [beat(1, 2, 3), ENOUGH, *off, beat(4, 1, 1), "wait 3000", beat(5, 1, 1), ENOUGH,
-              "show 18", *off, ENOUGH, "together", "wait 3000000", beat(7, 8, 9), ENOUGH, ASK]
-    first, *sent = play(script, F4)
-    assert first == ("18", "0")  # no error is left
-    (table,) = tables_of(sent, F4)
-    assert table[0][3] == 2
-    assert [table[at][2:] for at in (1, 4, 5, 7)] == [b"\2\3", bytes(2), b"\1\1", b"\x08\x09"]
-
-
 @pytest.mark.slow
 def test_losses_are_counted_up_to_255() -> None:
     off = ["fail", ASK, "wait 8000"]
@@ -150,12 +103,14 @@ def test_a_controller_that_does_not_answer() -> None:
     assert table[7][2:] == b"\x08\x09"
 
 
-@pytest.mark.parametrize("fault", [b"HangHere", b"StopTime"])
-@pytest.mark.parametrize("board", [F1, F4], ids=lambda board: board.name)
+@pytest.mark.parametrize(("board", "fault"), [
+    (board, fault) for board in (F1, F4, CAN) for fault in (b"HangHere", b"StopTime")
+], ids=lambda it: it.decode() if isinstance(it, bytes) else it.name)
 def test_the_watchdog_resets_a_loop_or_a_clock_that_hangs(board: Board, fault: bytes) -> None:
     """Within its period, and after the half second in which the clock ticked last."""
-    script = [beat(3, 76, 9), ASK, ENOUGH, "charge 50", frame(BASE, fault), "wait 2550000",
-              "charge 2", ENOUGH, beat(7, 8, 9), ASK]
+    slow, fast = (["charge 50"], ["charge 2"]) if board is not CAN else ([], [])
+    script = [beat(3, 76, 9), ASK, ENOUGH, *slow, frame(BASE, fault), "wait 2550000", *fast,
+              ENOUGH, beat(7, 8, 9), ASK]
     before, after = reports(script, board, board.image("hanging"), boots=2)
     assert before[3][2:] == b"\x4c\x09"
     assert [after[at][2:] for at in (3, 7)] == [bytes(2), b"\x08\x09"]

@@ -198,12 +198,6 @@ def test_the_content_decides_what_a_packet_is(board: Board) -> None:
     assert table[9][2:] == b"\x4c\x05"
 
 
-def test_two_frames_without_a_gap() -> None:
-    """No interrupt is so fast: the second frame goes to the controller's second buffer."""
-    (table,) = reports(["gap 0", beat(1, 2, 3), beat(4, 5, 6), "wait 20000", ASK])
-    assert (table[1][2:], table[4][2:]) == (b"\x02\x03", b"\x05\x06")
-
-
 def test_a_request_while_a_report_leaves_gets_the_next_report() -> None:
     tables = reports([ASK, "wait 2000", beat(7, 8, 9), ASK, "wait 2000", ASK, ENOUGH, ENOUGH, ASK])
     assert [table[7][2:] for table in tables] == [bytes(2), b"\x08\x09", b"\x08\x09"]
@@ -251,13 +245,6 @@ def test_bus_off_is_counted_up_to_255() -> None:
     three does not count: nothing is sent for a second after a report was given up."""
     tables = reports(["fail", *[ASK, "wait 20000", "idle"] * 450, "together", "wait 3000000", ASK])
     assert tables[-1][0][3] == 255
-
-
-def test_a_controller_that_has_lost_its_settings() -> None:
-    script = [beat(1, 2, 3), "wait 20000", "reset", beat(4, 5, 6), "wait 2100000", beat(7, 8, 9),
-              "wait 20000", ASK]
-    (table,) = reports(script)
-    assert [table[at][2:] for at in (1, 4, 7)] == [b"\x02\x03", bytes(2), b"\x08\x09"]
 
 
 SETTINGS = [  # registers, and their right values
@@ -394,14 +381,3 @@ def test_bit_timing(crystal: int, kbits: int, sampled: float, tmp_path: Path) ->
     assert cnf2 & 0xC0 == 0x80 and 2 <= after <= before - 1  # phase 2 has its own length
     assert crystal * 1000 / (2 * (cnf1 & 63) + 2) / (before + after) == kbits
     assert before / (before + after) == sampled
-
-
-def test_the_watchdog_resets_a_loop_that_hangs() -> None:
-    """Interrupts go on while the loop hangs. After the reset the table is empty."""
-    hang = frame(BASE, b"HangHere")
-    script = ["gap 20000", beat(3, 76, 9), ASK, ENOUGH, hang, beat(4, 5, 6), "wait 3000000",
-              beat(7, 8, 9), ASK]
-    before, after = reports(script, image=CAN.image("hanging"), boots=2)
-    assert before[3][2:] == b"\x4c\x09"
-    assert [after[at][2:] for at in (3, 4, 7)] == [bytes(2), bytes(2), b"\x08\x09"]
-    assert [table[63][2:] for table in (before, after)] == [b"\1\x21", b"\1\x82"]

@@ -1,5 +1,5 @@
 """The firmware with keys, in simavr: an agent on a CAN bus and one on a serial line, a node, and
-floods of junk. tests/storm/images.py cuts the power of agents.
+floods of junk.
 
 DUMPULSE_SEED repeats a run."""
 
@@ -48,9 +48,6 @@ class Rig:
         self.bus: LiveBus | LiveLine = (
             LiveLine if board.baud else LiveBus)(board, memory, image)
         self._is_cut = False
-        self.drop_partial()
-
-    def drop_partial(self) -> None:
         self._report, self._frame = b"", b""  # the beginnings of the next report and frame
 
     def do(self, *script: str, send: bytes = b"") -> None:
@@ -127,10 +124,6 @@ class Rig:
         table = self.ask() or self.ask()
         assert table is not None
         return table
-
-    def cut(self, byte: int) -> None:
-        self.drop_partial()
-        self.do(f"cut {byte:x}")
 
     def end(self, boots: int) -> None:
         """It has begun as often as its power was switched on: its watchdog has never reset it."""
@@ -386,20 +379,6 @@ def test_a_node(chance: random.Random) -> None:
     assert counts["boots"] == 3 and counts["stack"] <= images.sizes(NODE)["bound"]
 
 
-def test_a_node_that_begins_to_listen_within_a_repeated_beacon() -> None:
-    """Any 10 bytes of a frame that repeats without a gap have the sum 0. If its tag contains byte 0
-    of a beacon's frame, the node accepts 10 bytes from there as a frame, as spec/keyed.md has it,
-    and so again with each copy. An agent sends beacons of other labels in between."""
-    epoch = next(epoch for epoch in range(1, 999)
-                 if KEYS.beacon(7, epoch)[3] == serial_frame(BEACON_AT, bytes(8))[0])
-    beacon = serial_frame(BEACON_AT, KEYS.beacon(7, epoch))
-    with LiveLine(NODE, eeprom_of_node(KEYS, 7)) as line:
-        assert line.do("wait 500000") == QUESTION
-        assert line.do("wait 500000", send=beacon[4:] + beacon * 3) == b""
-        (first,) = packets(line.do("wait 500000", send=apart(beacon)))
-        assert first == KEYS.counted(7, epoch, 1, *first[6:])
-
-
 @pytest.mark.slow
 def test_a_node_asks_and_forgets() -> None:
     """While it hears a beacon of its epoch, it does neither: so it never counts from 1 again.
@@ -437,26 +416,6 @@ def test_a_node_without_a_key_and_one_whose_clock_stops() -> None:
 
 
 # ---------------------------------------------------------------- an agent on a serial line
-
-@pytest.mark.parametrize(("board", "other"), [(ON_LINE, NODE), (FLASH, FLASH_NODE)],
-                         ids=lambda board: board.name)
-def test_an_agent_on_a_line_and_a_node(board: Board, other: Board) -> None:
-    """A node receives the agent's beacons, and sends to it."""
-    with Rig(board=board) as agent, LiveLine(other, eeprom_of_node(KEYS, 60, board=other)) as node:
-        to_node, of_node = b"", b""
-        for _ in range(16):
-            of_node += b"".join(node.do("wait 2000", send=to_node[at:at + 10])
-                                for at in range(0, len(to_node), 10)) + node.do("wait 100000")
-            end = len(of_node) // 10 * 10  # the end of the last whole frame
-            before = len(agent.frames)
-            agent.do("wait 200000", send=of_node[:end])
-            to_node = b"".join(serial_frame(*sent) for sent in agent.frames[before:])
-            of_node = of_node[end:]
-        table = agent.table()
-        assert table[60][2] == 7 and table[60][3] >= 1 and table[0][2:] == b"\1\0"
-        for ended, of in ((agent.bus.end(), board), (node.end(), other)):
-            assert ended["boots"] == 1 and ended["stack"] <= images.sizes(of)["bound"]
-
 
 def test_beacons_on_a_line_have_a_pause() -> None:
     """A node without a UART hears nothing while it checks a tag, which takes 0.6 ms. A frame takes
@@ -522,18 +481,6 @@ def test_the_watchdog_of_an_agent(board: Board, fault: bytes) -> None:
         assert agent.reader.epoch == EPOCH + 256 and table[40] == bytes(4)
         assert table[63] == b"\0\0\1\x82", "the second boot, by the watchdog"
         agent.end(2)
-
-
-def test_a_replay_after_a_restart() -> None:
-    """An agent on a chip with flash only rejects what was sent before its power was cut."""
-    with Rig(board=FLASH) as agent:
-        agent.do(BEGUN[FLASH])
-        beat = serial_frame(50, KEYS.counted(50, EPOCH, 1, 7, 9))
-        agent.do("wait 200000", send=beat)
-        assert agent.table()[50][2:] == b"\7\x09"
-        agent.do("cut a5", BEGUN[FLASH])
-        agent.do("wait 200000", send=beat)
-        assert agent.reader.epoch == EPOCH + 256 and agent.table()[50] == bytes(4)
 
 
 @pytest.mark.parametrize(("operation", "full"), [(0, 0), (1, 1), (2, 0), (3, 1), (4, 0), (4, 1),

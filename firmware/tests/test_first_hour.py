@@ -1,12 +1,9 @@
 """The first hour on hardware, on simulated boards behind a terminal: the script sees no difference.
-A relay between both can lose bytes, and restarts the board when the script asks for a reset. CAN is
-that of an emulated Linux."""
+A relay between both can lose bytes, and restarts the board when the script asks for a reset."""
 
 import os
 import re
 import select
-import socket
-import struct
 import subprocess
 import sys
 import time
@@ -14,12 +11,8 @@ import tty
 
 import pytest
 
-from firmware.simulators.boards import BOARDS, Board, Line, LiveBus, frame
-from tools import vm
-from tools.programs import ROOT, built
-
-CAN = BOARDS["can_avr"]
-CAN_FRAME = struct.Struct("=LB3x8s")
+from firmware.simulators.boards import BOARDS, Board, Line
+from tools.programs import ROOT
 
 
 class SerialRelay:
@@ -30,9 +23,6 @@ class SerialRelay:
         self._script_end, self._here = os.openpty()[::-1]
         tty.setraw(self._script_end)
         self.port, self._line = os.ttyname(self._script_end), Line(board)
-
-    def ends(self) -> list[int]:
-        return [self._here, self._line._here]
 
     def restart(self) -> None:
         if self.resets:
@@ -54,35 +44,7 @@ class SerialRelay:
         os.close(self._script_end)
 
 
-class CanRelay:
-    """Between vcan0 and a simulated board, whose time is that of this machine."""
-    board, port = CAN, "vcan0"
-
-    def __init__(self) -> None:
-        self._bus = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
-        self._bus.bind((self.port,))
-        self.restart()
-
-    def ends(self) -> list[int]:
-        return [self._bus.fileno()]
-
-    def restart(self) -> None:
-        self._live, self._then = LiveBus(CAN, b"\xff"), time.monotonic()
-
-    def pass_on(self, _ready: list[int]) -> None:
-        came = list[str]()
-        while len(came) < 60 and select.select([self._bus], [], [], 0)[0]:
-            number, length, data = CAN_FRAME.unpack(self._bus.recv(CAN_FRAME.size))
-            came.append(frame(number, data[:length]))
-        before, self._then = self._then, time.monotonic()
-        for number, data in self._live.do(*came, f"wait {(self._then - before) * 1e6:.0f}"):
-            self._bus.send(CAN_FRAME.pack(number, len(data), data))
-
-    def end(self) -> None:
-        self._bus.close()
-
-
-def run_hour(relay: SerialRelay | CanRelay) -> tuple[int, str]:
+def run_hour(relay: SerialRelay) -> tuple[int, str]:
     shown = ""
     with subprocess.Popen(
             [sys.executable, "-m", "firmware.hardware.first_hour", relay.board.name, relay.port,
@@ -90,7 +52,7 @@ def run_hour(relay: SerialRelay | CanRelay) -> tuple[int, str]:
         assert script.stdin and script.stdout
         output, silent_since = script.stdout.fileno(), time.monotonic()
         while True:
-            ready = select.select([*relay.ends(), output], [], [], 0.02)[0]
+            ready = select.select([relay._here, relay._line._here, output], [], [], 0.02)[0]
             if output in ready:
                 silent_since = time.monotonic()
                 text = os.read(output, 4096)
@@ -122,19 +84,3 @@ def test_its_table(name: str, loses: int, resets: bool, failed: set[str]) -> Non
              for row in rows if "FAILED" in row}
     assert failed <= found if loses else found == failed, shown
     assert status == bool(failed) and len(rows) == 9
-
-
-@pytest.mark.slow
-def test_on_a_can_bus() -> None:
-    """On vcan0 of an emulated machine, which runs this file."""
-    CAN.image()
-    built("build/sim/can_board")
-    status, shown = vm.run_in_vm("ln -s /proc/self/fd /dev/fd; "
-                                 "build/venv/bin/python -m firmware.tests.test_first_hour")
-    assert status == 0 and len(re.findall(r" ok$", shown, re.M)) == 6, shown
-
-
-if __name__ == "__main__":
-    code, table = run_hour(CanRelay())
-    print(table)
-    sys.exit(code)

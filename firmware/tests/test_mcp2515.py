@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -96,17 +95,6 @@ def test_hold(chip: Chip, by_instruction: bool) -> None:
     assert chip.get(0x2B) == 0x44
 
 
-def test_reset(chip: Chip) -> None:
-    """Table 11-1 and section 10: after a reset it is in configuration mode."""
-    for _ in range(2):
-        assert (chip.get(0x0E), chip.get(0x0F)) == (0x80, 0x87)
-        for at in (0x1C, 0x1D, 0x28, 0x29, 0x2A, 0x2B, 0x2C, 0x2D, 0x30, 0x60, 0x70):
-            assert chip.get(at) == 0
-        chip.spi(0x02, 0x28, 1, 2, 3)
-        chip.spi(0xC0)
-        chip.do("pass", ctypes.c_uint64(128))
-
-
 # Registers that can be written in configuration mode only, and the bits that they have.
 CONFIGURED = {0x00: 0xFF, 0x01: 0xEB, 0x0B: 0xFF, 0x10: 0xFF, 0x19: 0xEB, 0x1B: 0xFF, 0x20: 0xFF,
               0x21: 0xE3, 0x25: 0xE3, 0x27: 0xFF, 0x28: 0xC7, 0x29: 0xFF, 0x2A: 0xFF}
@@ -165,33 +153,6 @@ def test_taken_back(chip: Chip) -> None:
     chip.spi(0x81)
     frame = chip.pending()
     assert frame and frame.data[0] == ord("b")
-
-
-def test_sending(chip: Chip) -> None:
-    """18FE5083 as SID 10 to 0, EXIDE, EID 17 to 0; and RTR."""
-    chip.mode(0)
-    chip.spi(0x40, 0xC7, 0xEA, 0x50, 0x83, 0x48, 0)
-    chip.spi(0x81)
-    frame = chip.pending()
-    assert frame and (frame.extended, frame.remote, frame.id) == (True, True, 0x18FE5083)
-    chip.spi(0x05, 0x30, 0x08, 0)  # taken back
-    assert not chip.pending() and chip.get(0x30) == 0x40  # ABTF
-
-
-@pytest.mark.parametrize(("number", "extended", "remote", "kept"), [
-    (0x683, False, False, (0xD0, 0x60, 0, 0, 2)), (0x683, False, True, (0xD0, 0x70, 0, 0, 2)),
-    (0x18FE5083, True, False, (0xC7, 0xEA, 0x50, 0x83, 2)),
-    (0x18FE5083, True, True, (0xC7, 0xEA, 0x50, 0x83, 0x42))])
-def test_receiving(chip: Chip, number: int, extended: bool, remote: bool,
-                   kept: tuple[int, ...]) -> None:
-    """The bytes of a frame in a receive buffer, and what READ RX BUFFER gives."""
-    chip.spi(0x02, 0x60, 0x60)  # RXM: any frame
-    chip.mode(0)
-    chip.bring(number, b"xy", extended, remote)
-    assert chip.get(0x60) & 0x08 == 8 * remote
-    back = chip.spi(0x90, 0, 0, 0, 0, 0, 0, 0)
-    assert tuple(back[1:6]) == kept and (remote or bytes(back[6:]) == b"xy")
-    assert chip.get(0x2C) == 0  # chip select rose: RX0IF is cleared
 
 
 def test_filters_of_both_buffers(chip: Chip) -> None:

@@ -83,32 +83,10 @@ def straddled() -> list[tuple[bytes, bytes]]:
     return pairs
 
 
-def test_no_packet_within_two_others() -> None:
-    """SPEC.md says that 64 of 2^44 pairs of heartbeats contain a third one. This counts them."""
-    # All values that each byte of a heartbeat can have, and perhaps some more.
-    every = [{sum_ >> 8 for sum_ in range(968, 1923)}, set(range(256)), set(range(4)),
-             set(range(256)), {MAGIC}, set(range(64)), set(range(256)), set(range(256))]
-    possible = [shift for shift in range(1, 8)
-                if all(every[at] & every[(at + shift) % 8] for at in range(8))]
-    assert possible == [3, 5]
-    ask_bytes = [{byte} for byte in REQUEST]
-    for first, second in ((every, every), (every, ask_bytes), (ask_bytes, every),
-                          (ask_bytes, ask_bytes)):
-        for shift in range(1, 8):
-            window = (first + second)[shift:shift + 8]
-            assert not all(a & b for a, b in zip(window, ask_bytes, strict=True))  # no request
-            if (first, second) != (every, every):  # bytes of a request make no heartbeat, either
-                assert not all(a & b for a, b in zip(window, every, strict=True))
-    count = 0
-    for b_high in range(3, 8):  # shift 3: a_low f1 variable sender | f1 b_high b_low a_high
-        for b_low in range(256):
-            for a_high in range(4):
-                # A heartbeat of f1 b_high b_low a_high. Its sums must be a_low f1 variable sender.
-                packet = heartbeat(b_high, b_low, a_high)
-                before = heartbeat(packet[2], packet[3], MAGIC)
-                count += packet[1] == MAGIC and packet[0] == before[3] and packet[2] < 64
-    assert count == 0 and len(straddled()) == 64
-    for one, other in straddled():  # shift 5
+def test_packets_within_two_others() -> None:
+    """SPEC.md says that 64 of 2^44 pairs of heartbeats contain a third one."""
+    assert len(straddled()) == 64
+    for one, other in straddled():
         packet = (one + other)[5:13]
         assert packet == heartbeat(*packet[5:])
 

@@ -119,47 +119,6 @@ def in_turn(events: Sequence[Event]) -> list[Event]:
     return ordered
 
 
-DAMAGED = heartbeat(BATTERY, 1, 5)[:-1] + b"\x07"
-SCENES = {
-    "all speak": (each(MOTOR, 50, 0.1, 14) + each(BATTERY, 5, 0.3, 14) + each(DOOR, 1, 0.5, 14),
-                  14.5, [(0.1, "0", 1), (0.3, "1", 1)]),
-    "nobody ever speaks": ([], 14.5, [(6.0, "5", 1), (13.0, "4", 1)]),
-    "one dies and comes back": (
-        each(MOTOR, 50, 0.1, 4.7) + each(MOTOR, 50, 14.3, 17) + each(BATTERY, 5, 0.3, 17)
-        + each(DOOR, 0, 0.5, 17), 17.5,
-        [(0.1, "0", 1), (0.3, "1", 1), (7.0, "5", 1), (11.0, "0", 0), (14.3, "0", 1),
-         (14.3, "5", 0)]),
-    "a damaged packet brings nobody back": (
-        each(MOTOR, 50, 0.1, 19) + each(BATTERY, 5, 0.3, 1.3) + each(DOOR, 0, 0.5, 19)
-        + [(13.4, DAMAGED), (15.3, heartbeat(64, 1, 5)), (17.2, heartbeat(BATTERY, 1, 5))], 19.5,
-        [(0.1, "0", 1), (0.3, "1", 1), (7.0, "5", 1), (12.0, "1", 0), (17.2, "1", 1),
-         (17.2, "5", 0)]),
-    "a value out of range is not silence": (
-        [(0.02, heartbeat(MOTOR, 1, 121))] + each(MOTOR, 50, 0.1, 3) + each(MOTOR, 121, 3.3, 12)
-        + each(MOTOR, 120, 12.5, 14)
-        + each(BATTERY, 5, 0.25, 14) + each(DOOR, 0, 0.6, 5) + each(DOOR, 2, 5.3, 9)
-        + each(DOOR, 1, 9.4, 14), 14.5,
-        [(0.02, "5", 1), (0.1, "0", 1), (0.1, "5", 0), (0.25, "1", 1), (3.3, "5", 1),
-         (5.3, "4", 1), (9.4, "4", 0),
-         (12.5, "5", 0)]),
-    "one speaks too fast while another dies": (
-        [(0.02, heartbeat(BATTERY, 1, 0))] + each(MOTOR, 10, 0.03, 14, 0.0041)
-        + each(DOOR, 0, 0.5, 14), 14.5,
-        [(0.02, "1", 1), (0.05, "0", 1), (6.0, "5", 1), (11.0, "1", 0)]),
-}
-
-
-@pytest.mark.parametrize("port", RUNS)
-@pytest.mark.parametrize("scene", SCENES)
-def test_a_scene(scene: str, port: str) -> None:
-    """The changes of the pins are written here by hand, and the model says the same."""
-    beats, end, told = SCENES[scene]
-    events = in_turn(beats)
-    wanted = expected(events, end, port)
-    check(wanted, [(moment, port + pin, level) for moment, pin, level in told])
-    check(RUNS[port](events, end), wanted)
-
-
 @pytest.mark.parametrize("port", RUNS)
 def test_any_scene(port: str, chance: random.Random) -> None:
     """Nodes come and go at random for 5 minutes. Their values are good and bad, and some packets
@@ -168,7 +127,8 @@ def test_any_scene(port: str, chance: random.Random) -> None:
     for variable in (MOTOR, BATTERY, DOOR, DOOR + 1):
         moment = chance.uniform(0.1, 20)
         while moment < 300:
-            packet = heartbeat(variable, chance.randrange(256), chance.choice((0, 1, 9, 10, 121)))
+            value = chance.choice((0, 1, 9, 10, 120, 121))
+            packet = heartbeat(variable, chance.randrange(256), value)
             if chance.randrange(8) == 0:
                 packet = packet[:7] + bytes([packet[7] ^ 0x10])
             beats.append((beside_the_tick(moment), packet))
@@ -348,15 +308,3 @@ def test_the_latency() -> None:
     assert len(relay) == 2 * len(starts)
     assert float(low) < min(delays) < float(low) + 0.06
     assert float(high) - 0.06 < max(delays) < float(high)
-
-
-def test_the_clock_wraps() -> None:
-    """A node that died 18 hours ago stays dead when the clock comes to the time of its last
-    heartbeat again."""
-    wrap = 65536.0
-    first = each(MOTOR, 50, 0.2, 0.2) + each(BATTERY, 1, 0.4, 0.4) + each(DOOR, 1, 0.6, 0.6)
-    again = each(BATTERY, 1, wrap - 9.7, wrap + 8, 4.9)
-    events = in_turn(first + again)
-    wanted = expected(events, wrap + 9, "B")
-    assert wanted[-1] == (wrap - 9.7, "B1", 1)  # the relay of the battery; the motor's stays cut
-    check(on_line(events, wrap + 9), wanted)
