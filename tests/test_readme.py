@@ -11,7 +11,7 @@ import pytest
 
 import client
 from firmware.simulators.boards import BOARDS, LiveLine
-from spec.model import REQUEST, heartbeat
+from spec.model import REQUEST, Agent, heartbeat
 from tools.agents import FakeAgent
 from tools.agents import run as ask
 from tools.programs import BUILD, INCLUDES, ROOT, library_file, run, wait_until
@@ -96,7 +96,7 @@ def test_the_node_and_the_agent_of_the_readme() -> None:
     """Both run in one ATmega328P, and client.py polls the agent 2 s after the heartbeat. The second
     agent does not stamp variable 0: the client then shows no age."""
     page = (ROOT / "README.md").read_text()
-    node, agent = re.findall(r"^```c\n(.*?)^```$", page, re.S | re.M)
+    node, agent, _ = re.findall(r"^```c\n(.*?)^```$", page, re.S | re.M)
     (options,) = re.findall(r"`\./client\.py serial:/dev/ttyACM0 ([^`]*)`", page)
     silent = re.sub(r"^ *dumpulse_record.*\n", "", agent, flags=re.M)
     for name, program, age in (("ages", agent, "2 s ago"), ("no-ages", silent, "?")):
@@ -105,6 +105,50 @@ def test_the_node_and_the_agent_of_the_readme() -> None:
             shown = ask("get", simulated.address, *options.split())
         assert re.findall(r"^7 +126 +5  (.*)$", shown.stdout, re.M) == [age], shown
     assert (len(node.splitlines()), len(agent.splitlines())) == (3, 12)
+
+
+# What README.md leaves to a reader. It prints how it judges the reports on its input.
+READER = """#include "dumpulse.h"
+#include <stdio.h>
+static bool is_silent;
+static void warn_of_battery(void) { is_silent = true; }
+%s
+int main(void)
+{
+    uint8_t report[DUMPULSE_REPORT_SIZE];
+    for (; fread(report, sizeof report, 1, stdin) == 1; is_silent = false) {
+        on_report(report, sizeof report);
+        puts(is_silent ? "silent" : "alive");
+    }
+    return dumpulse_changed_variable(report) == DUMPULSE_VARIABLES;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", [
+    "gcc -std=c99", "avr-gcc -mmcu=atmega328p -std=c11",
+    "arm-none-eabi-gcc -mcpu=cortex-m0plus -mthumb -std=c99"])
+def test_the_reader_of_the_readme(compiler: str, tmp_path: Path) -> None:
+    """It compiles for devices, and on this machine it reads reports: never, 0, 30 and 31 s, also
+    over the wrap of the clock."""
+    page = (ROOT / "README.md").read_text()
+    *_, reader = re.findall(r"^```c\n(.*?)^```$", page, re.S | re.M)
+    (tmp_path / "reader.c").write_text(READER % reader)
+    options = ["-Os", "-Wall", "-Wextra", "-Wconversion", "-Werror", *INCLUDES]
+    run([*compiler.split(), *options, "-c", tmp_path / "reader.c", "-o", tmp_path / "reader.o"])
+    if compiler.startswith("gcc"):
+        run(["gcc", tmp_path / "reader.o", "-o", tmp_path / "reader"])
+        reports = []
+        for heard, now in ((None, 5), (5, 5), (65530, 24), (65530, 25)):
+            agent = Agent()
+            if heard is not None:
+                agent.process(heard, heartbeat(7, 1, 1))
+            agent.process(now, heartbeat(0, 1, 1))
+            agent.process(now, REQUEST)
+            reports.append(agent.table())
+        (tmp_path / "reports").write_bytes(b"".join(reports))
+        shown = run(["sh", "-c", "./reader <reports"], cwd=tmp_path)
+        assert shown.split() == ["silent", "alive", "alive", "silent"]
 
 
 def entries_of(report: bytes) -> list[bytes]:
