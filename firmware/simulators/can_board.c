@@ -60,7 +60,6 @@
 #include <simavr/avr_ioport.h>
 #include <simavr/avr_spi.h>
 
-#include "eeprom.h"
 #include "mcp2515.h"
 
 enum { FRAME_US = 250, TICK_US = 50, SILENCE_US = 100000, GREETING_US = 10000, EFLG = 0x2D };
@@ -144,9 +143,7 @@ static void on_select(struct avr_irq_t *irq, uint32_t level, void *unused)
 static void print_frame(const mcp2515_frame *frame)
 {
     fprintf(frames_out, frame->extended ? "%08X#" : "%03X#", (unsigned)frame->id);
-    if (frame->remote)
-        fprintf(frames_out, "R");
-    for (unsigned i = 0; !frame->remote && i < frame->length; i++)
+    for (unsigned i = 0; i < frame->length; i++)
         fprintf(frames_out, "%02X", frame->data[i]);
     fprintf(frames_out, "\n");
 }

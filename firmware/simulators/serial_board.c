@@ -40,13 +40,11 @@
  *     wait MICROSECONDS       the line rests for this time
  *     cut BYTE                the power is cut, and comes back. A byte of the EEPROM that is being
  *                             written becomes this one (hexadecimal), and so does all RAM.
- *     hold LEVEL              from now on, the input pin has this level
  *     protect                 from now on, the EEPROM is worn: what is written changes nothing
  *     show                    prints "shown"
  * A byte from the firmware is a line with two hexadecimal digits.
  */
 #include "avr_board.h" /* first: simavr's other headers need what it includes */
-#include "eeprom.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -261,8 +259,6 @@ static void play_script(void)
             run_for(avr, number);
         } else if (sscanf(line, "cut %x", &number) == 1) {
             cut_power((uint8_t)number);
-        } else if (sscanf(line, "hold %u", &number) == 1) {
-            avr_raise_irq(input, number);
         } else if (strcmp(line, "protect") == 0) {
             eeprom.is_worn = true;
         } else if (strcmp(line, "show") == 0) {

@@ -155,6 +155,22 @@ def test_taken_back(chip: Chip) -> None:
     assert frame and frame.data[0] == ord("b")
 
 
+@pytest.mark.parametrize(("number", "extended", "remote", "kept"), [
+    (0x683, False, False, (0xD0, 0x60, 0, 0, 2)), (0x683, False, True, (0xD0, 0x70, 0, 0, 2)),
+    (0x18FE5083, True, False, (0xC7, 0xEA, 0x50, 0x83, 2)),
+    (0x18FE5083, True, True, (0xC7, 0xEA, 0x50, 0x83, 0x42))])
+def test_receiving(chip: Chip, number: int, extended: bool, remote: bool,
+                   kept: tuple[int, ...]) -> None:
+    """The bytes of a frame in a receive buffer, and what READ RX BUFFER gives."""
+    chip.spi(0x02, 0x60, 0x60)  # RXM: any frame
+    chip.mode(0)
+    chip.bring(number, b"xy", extended, remote)
+    assert chip.get(0x60) & 0x08 == 8 * remote
+    back = chip.spi(0x90, 0, 0, 0, 0, 0, 0, 0)
+    assert tuple(back[1:6]) == kept and (remote or bytes(back[6:]) == b"xy")
+    assert chip.get(0x2C) == 0  # chip select rose: RX0IF is cleared
+
+
 def test_filters_of_both_buffers(chip: Chip) -> None:
     """Filters 0 and 1 with mask 0 lead to buffer 0, 2 to 5 with mask 1 to buffer 1. EXIDE is not
     set: they are for standard frames only."""
