@@ -16,30 +16,6 @@ from elftools.elf.elffile import ELFFile
 NEW, OLD = "GLIBC_2.38", "GLIBC_2.2.5"
 PREFIX = "__isoc23_"
 SYMBOL_SIZE = 24
-VERSION_HASH, VERSION_NAME = 0, 8  # their offsets in the entry of a version, in bytes
-
-
-def elf_hash(name: str) -> int:
-    """The hash of a name, as the System V ABI defines it."""
-    value = 0
-    for byte in name.encode():
-        value = (value << 4) + byte
-        value = (value ^ (value & 0xF0000000) >> 24) & 0x0FFFFFFF
-    return value
-
-
-def versions(image: bytearray, start: int) -> list[int]:
-    """The offsets of the entries for the versions that a program needs, of all libraries."""
-    offsets = []
-    while True:
-        _, count, _, first, following = struct.unpack_from("<HHIII", image, start)
-        offset = start + first
-        for _ in range(count):
-            offsets.append(offset)
-            offset += struct.unpack_from("<I", image, offset + 12)[0]
-        if not following:
-            return offsets
-        start += following
 
 
 def with_old_names(file: Path) -> bytes | None:
@@ -51,21 +27,18 @@ def with_old_names(file: Path) -> bytes | None:
         needs = elf.get_section_by_name(".gnu.version_r")
         if elf["e_machine"] != "EM_X86_64" or symbols is None or needs is None:
             return None
-        names = elf.get_section_by_name(".dynstr")
-        entries = {}
-        for offset in versions(image, needs["sh_offset"]):
-            name = struct.unpack_from("<I", image, offset + VERSION_NAME)[0]
-            entries[names.get_string(name)] = offset, name
+        entries = {entry.name: entry for _, some in needs.iter_versions() for entry in some}
         if NEW not in entries:
             return None
         for number, symbol in enumerate(symbols.iter_symbols()):
             if symbol.name.startswith(PREFIX):  # the new name ends with the old one
                 offset = symbols["sh_offset"] + number * SYMBOL_SIZE
                 struct.pack_into("<I", image, offset, symbol["st_name"] + len(PREFIX))
-        offset, _ = entries[NEW]
-        struct.pack_into("<I", image, offset + VERSION_HASH, elf_hash(OLD))
-        struct.pack_into("<I", image, offset + VERSION_NAME, entries[OLD][1])
-    return bytes(image)
+        new, old = (struct.pack("<IHHI", entries[version]["vna_hash"], entries[NEW]["vna_flags"],
+                                entries[NEW]["vna_other"], entries[version]["vna_name"])
+                    for version in (NEW, OLD))
+    assert image.count(new) == 1, file
+    return bytes(image.replace(new, old))
 
 
 def main() -> None:
