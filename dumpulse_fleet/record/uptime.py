@@ -4,7 +4,6 @@ a crash: at most SAVE_S before it count as not seen. The parts of the status pag
 may ask for, have a sum for each day instead."""
 
 import json
-import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
@@ -145,16 +144,6 @@ def share(spans: Iterable[Span], since: float) -> Share:
             seen += seconds
             well += seconds * (span.state == State.ALIVE)
     return Share(seen, well)
-
-
-def worst(spans: Iterable[Span], now: float, step: float, count: int) -> list[State | None]:
-    """Returns the worst state of each of the last steps, the oldest first; None: none was seen."""
-    states: list[State | None] = [None] * count
-    for span in spans:
-        first = max(0, count - math.ceil((now - span.begin) / step))
-        for index in range(first, count - int((now - span.end) / step)):
-            states[index] = max(states[index] or span.state, span.state)
-    return states
 
 
 class Days:

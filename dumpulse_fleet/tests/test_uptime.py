@@ -9,8 +9,7 @@ import pytest
 from dumpulse_fleet.model.agents import Agent, Event, Part, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store
-from dumpulse_fleet.record.uptime import (
-    DAY, SAVE_S, STATUS_DAYS, Days, Span, Uptime, share, worst)
+from dumpulse_fleet.record.uptime import DAY, SAVE_S, STATUS_DAYS, Days, Uptime, share
 from dumpulse_fleet.tests.collecting import flushed, profile
 from dumpulse_fleet.web import view
 
@@ -54,8 +53,6 @@ def test_an_agent_that_was_down_for_41_of_its_120_seconds(store: Store) -> None:
     assert own["month_seen"] == own["day_seen"] == 120.25
     assert own["month"] == round(100 * 79.25 / 120.25, 5)
     assert one["day_seen"] == 79.25 and one["day"] == 100, "its agent did not answer"
-    assert own["minutes"][-5:] == [None, "pending", "pending", "unreachable", "unreachable"]
-    assert own["hours"][-1] == "unreachable" and own["hours"][:-1] == [None] * 23
 
 
 def test_what_was_not_seen_does_not_count(store: Store) -> None:
@@ -99,14 +96,6 @@ def test_events_that_were_deleted_leave_what_is_unknown(store: Store) -> None:
     assert store.is_full
     seen, well = share(uptime.of(fleet, 0, NOW)[-1], 0)
     assert seen <= 3000 and well <= seen
-
-
-def test_the_worst_of_each_minute() -> None:
-    def of(begin: float, end: float) -> list[int]:
-        return [at for at, state in enumerate(worst([Span(begin, end, State.DEAD)], 600, 60, 10))
-                if state]
-    assert of(0, 600) == list(range(10)) and of(-99, 1) == [0] and of(60, 120) == [1]
-    assert of(59, 61) == [0, 1] and of(599, 600) == [9] and of(-99, -1) == []
 
 
 def test_days_of_a_part_of_the_status_page(store: Store) -> None:

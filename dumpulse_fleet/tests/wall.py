@@ -28,7 +28,7 @@ SITES = ("Amsterdam", "Berlin", "Cape Town", "")
 COUNT = 60
 LIVE = "document.body.classList.contains('live') && !document.body.classList.contains('waiting')"
 STALE = "document.body.classList.contains('stale')"
-IN_FULL = ("document.querySelectorAll('#variables .beats').length > 0 && "
+IN_FULL = ("document.getElementById('uptime').textContent && "
            "document.getElementById('events').children.length > 0")
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "ArrowLeft": "\ue012", "ArrowUp": "\ue013",
         "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Tab": "\ue004", "Home": "\ue011",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dumpulse_fleet.model.agents import Agent, Event, Mute, Part, State, boot_of
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import VARIABLES, Rows, Table
-from dumpulse_fleet.record.uptime import DAY, Span, share, worst
+from dumpulse_fleet.record.uptime import DAY, Span, share
 from dumpulse_fleet.web.metrics import Metrics
 
 Json = dict[str, Any]
@@ -107,7 +107,7 @@ class View:
         with table.lock:
             state, since = table.agent_state[picked], table.agent_since[picked]
             heard_at, states = table.heard_at[picked], table.state[picked]
-        worst, digits = states.argmax(axis=1).tolist(), states + ord("0")
+        worst = states.argmax(axis=1).tolist()
         named = ((states >= State.LATE).any(axis=1) & (state < State.DAMAGED)).tolist()
         counts = {level: (states == level).sum(axis=1).tolist()
                   for level in State if level != State.UNWATCHED}
@@ -115,7 +115,6 @@ class View:
                  "worst": variable_name(table.agents[row], worst[index]) if named[index] else None,
                  "since": when(begun), "heard_at": when(heard), "muted": quiet,
                  "acknowledged": mute and {"by": mute.by, "until": mute.ends, "why": mute.why},
-                 "pips": digits[index, table.agents[row].profile.expected].tobytes().decode(),
                  "counts": {level.words: numbers[index] for level, numbers in counts.items()
                             if numbers[index]}}
                 for index, (row, own_state, begun, heard, quiet, mute) in enumerate(zip(
@@ -187,9 +186,7 @@ def uptime(seen: Mapping[int, Sequence[Span]], now: float) -> list[Json]:
             "variable": variable if variable >= 0 else None,
             **{word: round(100 * part.well / part.seen, 5) if part.seen else None
                for word, part in shares.items()},
-            **{f"{word}_seen": round(part.seen, 3) for word, part in shares.items()},
-            **{word: [state and state.words for state in worst(spans, now, step, count)]
-               for word, step, count in (("hours", 3600, 24), ("minutes", 60, 60))}})
+            **{f"{word}_seen": round(part.seen, 3) for word, part in shares.items()}})
     return cells
 
 

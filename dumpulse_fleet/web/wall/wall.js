@@ -11,7 +11,6 @@ const phone = matchMedia("(max-width: 640px)"); // see wall.css
 const CHIPS = [...[...SEVERITY].reverse(), "acknowledged", "muted"];
 const MUTE = ["unreachable", "damaged"];  // nothing is known of the variables of such an agent
 const FIRST_BAD = SEVERITY.indexOf("unknown");
-const PIPS = "·●–=▲◆□✕"; // by the numbers of the states that a variable may have
 const FEW = 30; // agents that need a look, and have large tiles on a large screen
 const LONGEST_NAME = 26; // characters of a name that a good tile has room for
 const DOTS_FROM = 300; // agents from which good ones are dots
@@ -19,17 +18,14 @@ const PAUSE = 1000; // ms between two looks for changes
 const SILENCE = 7000; // ms without an answer
 const SLOW_TICK = 5000; // ms between two looks at "12 min"
 const QUIET = 10_000; // ms between two announcements to who listens
-const FRESH = 2500; // ms for which a change is marked,
-const MOST_FRESH = 50; // unless more change at once
 const LARGE = 200; // agents of a card that takes the whole width of a large screen,
 const LARGE_BAD = 8; // or so many that need a look
 const MANY = 60; // bad agents of a card that are dots, too, so that other cards stay in sight
-const MOST_LABELS = 200; // that can be chosen
 
 const collator = new Intl.Collator(undefined, { numeric: true });
 const agents = new Map(); // by name: the agent as the server says it, with its tile
-const cards = new Map(); // by site or label, in the order of these names
-let chosen = { q: "", states: new Set(), by: "site", agent: "" };
+const cards = new Map(); // by site, in the order of these names
+let chosen = { q: "", states: new Set(), agent: "" };
 let period = 10; // s: the shortest of all agents
 let clockAhead = 0; // ms by which the server's clock is ahead of this one
 let heardAt = 0; // s, Unix time: the newest report of all agents
@@ -48,7 +44,7 @@ const serverNow = () => (Date.now() + clockAhead) / 1000;
 function readAddress() {
   const query = new URLSearchParams(location.search);
   chosen = {
-    q: query.get("q") || "", by: query.get("by") || "site", agent: query.get("agent") || "",
+    q: query.get("q") || "", agent: query.get("agent") || "",
     states: new Set(query.getAll("state").filter((state) => CHIPS.includes(state))),
   };
   $("search").value = chosen.q;
@@ -59,7 +55,6 @@ function writeAddress(step = false) {
   const query = new URLSearchParams();
   if (chosen.q) query.set("q", chosen.q);
   for (const state of chosen.states) query.append("state", state);
-  if (chosen.by !== "site") query.set("by", chosen.by);
   if (chosen.agent) query.set("agent", chosen.agent);
   const text = query.toString();
   history[step ? "pushState" : "replaceState"](null, "", text ? `?${text}` : location.pathname);
@@ -88,7 +83,6 @@ async function load() {
     note(summary);
     agents.clear();
     for (const agent of found) agents.set(agent.name, agent);
-    fillChoices();
     drawAll();
     document.body.classList.remove("waiting");
     performance.clearMeasures("load");
@@ -206,13 +200,6 @@ function explain(touch = () => {}) {
   }
 }
 
-function keyOf(agent) {
-  if (chosen.by === "nothing") return "";
-  if (chosen.by === "site") return agent.site;
-  const label = chosen.by.slice(6); // it may be called "constructor", too
-  return Object.hasOwn(agent.labels, label) ? agent.labels[label] : "";
-}
-
 function wordsOf(agent) {
   agent.words ||= [agent.name, agent.site, agent.address,
     ...Object.entries(agent.labels).map(([key, text]) => `${key}=${text}`)]
@@ -256,10 +243,9 @@ function drawTile(agent) {
       : [shape(), make("b", { textContent: agent.name })]));
     if (form === "bad") {
       tile.lineShown = make("span");
-      tile.pipsShown = make("i", { className: "pips", ariaHidden: "true" });
-      tile.append(" ", tile.lineShown, tile.pipsShown);
+      tile.append(" ", tile.lineShown);
     }
-    tile.line = tile.pips = "";
+    tile.line = "";
   }
   // Of a good one nobody needs to hear since when, so its words need not change as time passes.
   const line = form === "bad" ? lineOf(agent) : `${agent.muted ? "muted · " : ""}${agent.state}${
@@ -269,22 +255,15 @@ function drawTile(agent) {
     tile.ariaLabel = `${agent.name} ${line}`; // a dot shows no words
     if (form === "bad") tile.lineShown.textContent = line;
   }
-  const pips = form === "bad" && !MUTE.includes(agent.state) ? agent.pips : "";
-  if (tile.pips !== pips) {
-    tile.pips = pips;
-    tile.pipsShown.replaceChildren(...(pips.match(/(.)\1*/g) || []).map((run) => make("span", {
-      className: slug(SEVERITY[run[0]]), textContent: PIPS[run[0]].repeat(run.length) })));
-  }
   const selected = agent.name === chosen.agent;
   if (selected !== (tile.ariaSelected === "true")) tile.ariaSelected = selected;
 }
 
 /** The half of a card where an agent belongs now. */
-const halfOf = (agent) => cards.get(agent.key)[isBad(agent) ? "bad" : "good"];
+const halfOf = (agent) => cards.get(agent.site)[isBad(agent) ? "bad" : "good"];
 
-function makeCard(key) {
-  const by = chosen.by === "site" ? "a site" : chosen.by.slice(6);
-  const title = key || (chosen.by === "nothing" ? "all agents" : `without ${by}`);
+function makeCard(site) {
+  const title = site || "without a site";
   const half = (className, compare) => ({ list: [], compare,
     tiles: make("div", { className, role: "presentation" }) });
   const card = {
@@ -299,7 +278,7 @@ function makeCard(key) {
     drawCard(card);
   });
   card.element.append(card.head, card.bad.tiles, card.good.tiles);
-  cards.set(key, card);
+  cards.set(site, card);
 }
 
 /** Where an agent belongs in a sorted list. */
@@ -392,8 +371,7 @@ function drawAll() {
   dots = agents.size > DOTS_FROM;
   cards.clear();
   explain();
-  for (const agent of agents.values()) agent.key = keyOf(agent);
-  [...new Set([...agents.values()].map(({ key }) => key))].sort(
+  [...new Set([...agents.values()].map(({ site }) => site))].sort(
     (a, b) => (a === "") - (b === "") || collator.compare(a, b)).forEach(makeCard);
   for (const agent of agents.values()) {
     agent.tile ||= make("div", { tabIndex: -1, role: "option", agent: agent.name });
@@ -440,10 +418,9 @@ function schedule() {
 
 function drawChanges() {
   const touched = new Set();
-  const fresh = [];
   const changed = new Map(); // agents, and how they were
   const touch = (agent) => changed.has(agent) || changed.set(agent, { rank: rank(agent),
-    weight: weight(agent), state: agent.state, half: halfOf(agent) });
+    weight: weight(agent), half: halfOf(agent) });
   for (const [name, changes] of dirty) {
     const agent = agents.get(name);
     if (!agent) continue;
@@ -459,15 +436,11 @@ function drawChanges() {
     list.splice(list.indexOf(agent), 1);
   }
   moved.forEach(place);
-  for (const [agent, was] of changed) {
+  for (const agent of changed.keys()) {
     agent.tile.hidden = !fits(agent);
     drawTile(agent);
-    if (was.state !== agent.state) fresh.push(agent.tile);
-    touched.add(cards.get(agent.key));
+    touched.add(cards.get(agent.site));
   }
-  fresh.splice(fresh.length > MOST_FRESH ? 0 : fresh.length);
-  for (const tile of fresh) tile.classList.add("fresh");
-  setTimeout(() => fresh.forEach((tile) => tile.classList.remove("fresh")), FRESH);
   dirty.clear();
   if ([...touched].map(drawCard).includes(true)) sortCards();
   drawSums();
@@ -545,16 +518,6 @@ function makeChip(state) {
   chips.set(state, chip);
   $("states").append(chip);
   return chip;
-}
-
-function fillChoices() {
-  const labels = new Set();
-  for (const agent of agents.values()) for (const key of Object.keys(agent.labels)) labels.add(key);
-  const options = [["site", "site"], ...[...labels].sort().slice(0, MOST_LABELS)
-    .map((key) => [`label:${key}`, key]), ["nothing", "nothing"]];
-  $("by").replaceChildren(...options.map(([value, text]) => make("option", {
-    value, textContent: text, selected: value === chosen.by })));
-  if (!options.some(([value]) => value === chosen.by)) chosen.by = "site";
 }
 
 function choose(draw) {
@@ -659,7 +622,6 @@ $("wall").addEventListener("click", (event) => {
 
 // ---------------------------------------------------------------- one agent
 let shown = null; // the agent in the panel, as the server says it
-let upOf = new Map(); // how it and its variables have been, by variable; null: itself
 let showing = 0;
 let everything = false; // also variables that nobody watches and that were never heard
 const rows = new Map(); // of the table, by variable
@@ -727,9 +689,7 @@ async function refresh(mine, turn = 0) {
         get(`api/v1/events?limit=30&agent=${encodeURIComponent(agent.name)}`),
         get(`api/v1/mutes?agent=${encodeURIComponent(agent.name)}`)]);
       if (mine !== showing) return;
-      upOf = new Map(up.cells.map((cell) => [cell.variable, cell]));
-      showUptime(upOf.get(null));
-      for (const row of rows.values()) row.drawn = false;
+      showUptime(up.cells.find((cell) => cell.variable === null));
       $("events").replaceChildren(...eventItems(changes.events, (event) => event.name));
       if (!changes.events.length) $("events").append(make("li", { textContent: "none" }));
       $("mutes").replaceChildren(...muted.mutes.map((mute) => muteItem(mute, refreshNow)));
@@ -776,33 +736,20 @@ function showVariables() {
 const percent = (share, seen) => (share === null ? "not seen"
   : `${share < 100 ? Math.min(99.99, share).toFixed(2) : 100} % of ${duration(seen)}`);
 
-/** A bar of states, the oldest first. What is worse is higher, too. */
-function beats(states, what) {
-  const bad = states.filter((state) => SEVERITY.indexOf(state) >= FIRST_BAD).length;
-  const label = `${what}: ${bad ? `${bad} of ${states.length} had trouble` : "no trouble"}`;
-  return make("span", { className: "beats", role: "img", ariaLabel: label, title: label },
-    ...states.map((state) => make("i", { className: state ? slug(state) : "nothing" })));
-}
-
 function showUptime(up) {
-  const { hours, minutes } = up;
-  $("uptime").replaceChildren(
-    make("p", { textContent: `well in 24 h: ${percent(up.day, up.day_seen)} · 7 d: ${
-      percent(up.week, up.week_seen)} · 30 d: ${
-      percent(up.month, up.month_seen)} seen` }),
-    "last hour", beats(minutes, "last hour, by minutes"),
-    "last day", beats(hours, "last day, by hours"));
+  setText($("uptime"), `well in 24 h: ${percent(up.day, up.day_seen)} · 7 d: ${
+    percent(up.week, up.week_seen)} · 30 d: ${percent(up.month, up.month_seen)} seen`);
 }
 
 function makeRow({ variable, name, authenticated }) {
   const row = {
     value: make("td", { className: "number" }), age: make("td", { className: "number" }),
-    day: make("td"), line: make("small"), boot: make("small"),
+    line: make("small"), boot: make("small"),
     element: make("tr", {}),
   };
   const mark = authenticated === false ? [make("small", { textContent: "not authenticated" })] : [];
   row.element.append(make("th", { scope: "row" }, shape(), `${variable} ${name}`.trim(), ...mark,
-    row.line, row.boot), row.value, row.age, row.day);
+    row.line, row.boot), row.value, row.age);
   rows.set(variable, row);
   return row.element;
 }
@@ -822,12 +769,6 @@ function drawRow(variable) {
   }
   row.value.title = variable.low > 0 || variable.high < 255
     ? `should be ${variable.low} to ${variable.high}` : "";
-  if (!row.drawn) {
-    row.drawn = true;
-    const up = upOf.get(variable.variable);
-    row.day.replaceChildren(...(up ? [beats(up.hours, `last day, well: ${
-      percent(up.day, up.day_seen)} seen`)] : []));
-  }
 }
 
 /** Ages count up here, between two answers. */
@@ -859,10 +800,6 @@ $("search").addEventListener("input", () => {
   chosen.q = $("search").value;
   choose(filter);
 });
-$("by").addEventListener("change", () => {
-  chosen.by = $("by").value;
-  choose(drawAll);
-});
 $("clear").addEventListener("click", () => {
   chosen.q = $("search").value = "";
   chosen.states.clear();
@@ -874,7 +811,6 @@ narrow.addEventListener("change", () => showPanel(!$("panel").hidden));
 addEventListener("popstate", () => {
   close(false);
   readAddress();
-  fillChoices();
   drawAll();
   if (chosen.agent) open(chosen.agent);
 });
