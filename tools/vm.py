@@ -103,10 +103,6 @@ def packed(folder: Path) -> bytes:
                           input=names.encode(), stdout=subprocess.PIPE, check=True).stdout
 
 
-class TooLong(AssertionError):
-    """The machine took too long, and was ended."""
-
-
 def started(files: dict[str, str], folders: dict[str, Path], more: str = "",
             memory: int = 512, seconds: float = SECONDS) -> tuple[int, str]:
     """Starts the machine with these files in its first file system, of which `init` is run. It can
@@ -133,7 +129,7 @@ def started(files: dict[str, str], folders: dict[str, Path], more: str = "",
                 timeout=seconds)
         except subprocess.TimeoutExpired as late:
             console = (late.stdout or b"").decode(errors="replace")
-            raise TooLong(f"the VM did not end in {seconds:.0f} s:\n{console}") from late
+            raise AssertionError(f"the VM did not end in {seconds:.0f} s:\n{console}") from late
     console = done.stdout.decode(errors="replace").replace("\r\n", "\n")
     output, separator, status = console.rpartition(STATUS)
     if not separator:
@@ -141,7 +137,7 @@ def started(files: dict[str, str], folders: dict[str, Path], more: str = "",
     return int(status.split()[0]), output.partition(BEGINS)[2]
 
 
-def run_in_vm(command: str, directory: Path = ROOT) -> tuple[int, str]:
+def run_in_vm(command: str) -> tuple[int, str]:
     """Runs a shell command there. Returns its exit status, and all that it wrote."""
-    command = COMMAND.format(directory=shlex.quote(str(directory)), command=command)
+    command = COMMAND.format(directory=shlex.quote(str(ROOT)), command=command)
     return started({"init": INIT, "command": command}, {"root": Path("/")})
