@@ -12,7 +12,6 @@ import ast
 import hashlib
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from tools.programs import ROOT, as_program
 

@@ -16,7 +16,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 from tools.programs import ROOT, as_program
 
