@@ -179,6 +179,7 @@ def test_size_beside_binutils(name: str, compiler: str, tmp_path: Path) -> None:
         assert (text, data, bss) == (budgets.load()[TARGETS[name].key][column], 0, 0)
 
 
+@pytest.mark.slow
 def test_sizes_by_other_flags(tmp_path: Path) -> None:
     if strangers():
         pytest.skip("figures of other compilers are not compared")
@@ -227,6 +228,7 @@ def test_tables_have_the_budgets() -> None:
     assert {row[0]: row[1:] for row in shown("performance.md", "firmware-size")[1:-2]} == images
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ATmega328P", "Cortex-M0+"])
 def test_costs_of_keys(name: str) -> None:
     """The whole program for one chip."""
