@@ -377,6 +377,9 @@ class Run:
         while self.ask() and self.problems() and time.monotonic() < deadline:
             self.live(0.2)
         self.end(signal.SIGTERM, 0)  # the next life would tell what a kill leaves untold
+        deadline = time.monotonic() + PATIENCE
+        while self.problems() and time.monotonic() < deadline:
+            time.sleep(0.1)  # The last programs outlive the server.
         return self.problems()
 
 
