@@ -606,8 +606,8 @@ static void send_beacon(const struct keys *key, uint8_t label, const struct repl
 /* Begins the epoch of one label after the other. If that fails, it tries again each second. At the
  * start, all labels begin at once, and their beacons follow one after the other: all of them are
  * more than the queue of a CAN interface holds; and nobody waits for them yet except on CAN.
- * Returns when it goes on, in ns. */
-static uint64_t begin_next(struct keys *key)
+ * Without `sends`, the bus gets no beacon yet. Returns when it goes on, in ns. */
+static uint64_t begin_next(struct keys *key, bool sends)
 {
     const uint64_t step = keys_epoch * TIMING_SECOND / NUMBERS_LABELS;
     struct reply reply = {.to = NULL};
@@ -624,7 +624,8 @@ static uint64_t begin_next(struct keys *key)
                              : dumpulse_keyed_next(library(key), &reply);
     if (reply.has_beacon && !is_retired(key, label))
         listeners_tell(label, reply.beacon);
-    send_beacon(key, label, &reply);
+    if (sends)
+        send_beacon(key, label, &reply);
     if (done && starts)
         key->to_repeat = NUMBERS_LABELS;
     if (done && key->stopped)
@@ -641,11 +642,13 @@ static uint64_t begin_next(struct keys *key)
     return !done ? TIMING_SECOND : starts ? PACE : step;
 }
 
+/* The bus gets the beacons afterwards, one after the other, as at the start: if they filled the
+ * queue of a CAN interface now, it would lose the first of those, too. */
 static void begin_at_once(struct keys *key)
 {
     key->to_repeat = 0;
     for (unsigned i = 0; i < NUMBERS_LABELS; i++) {
-        (void)begin_next(key);
+        (void)begin_next(key, false);
         if (key->stopped)
             break;
     }
@@ -725,7 +728,7 @@ static void go_on(void)
 {
     catch_up();
     follow_date(&keys);
-    loop_set_interval(LOOP_EPOCH, begin_next(&keys));
+    loop_set_interval(LOOP_EPOCH, begin_next(&keys, true));
 }
 
 /* And what calls have left on the stack: the key of a label, for example. */
@@ -751,7 +754,7 @@ static void go_on_before(void)
         return;
     }
     follow_date(&keys_before);
-    const uint64_t next = begin_next(&keys_before);
+    const uint64_t next = begin_next(&keys_before, true);
     loop_set_interval(LOOP_EPOCH_BEFORE, next < left ? next : left);
 }
 

@@ -33,7 +33,7 @@ extern struct keys {
     uint32_t jump;      /* the block that begins as soon as it is stored, if it is a later one */
     uint64_t refilled;  /* Time of its last skips, ns since the machine was started. */
     uint64_t stored_at; /* Time when its numbers were stored, on the same clock. */
-    uint8_t to_repeat;  /* beacons of the first epoch */
+    uint8_t to_repeat;  /* beacons, since all labels began at once */
 } keys, keys_before;    /* Contexts of --key and --key-before. */
 
 /* Reads the content of the file of --key: a line with the key in 32 digits, and then for each

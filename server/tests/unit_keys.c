@@ -95,12 +95,15 @@ bool state_make_numbers(struct state_numbers *file)
     return false;
 }
 
-/* And the thread does what is due. */
+/* And the thread does what is due. The queue of a CAN interface is short: so each run of the task
+ * sends at most one beacon to the bus. */
 static void task_run(void)
 {
     do {
+        const unsigned before = sent;
         task_started = false;
         epoch_task();
+        assert_true(sent - before <= 1);
         if (due != NULL && !disk_is_slow)
             (void)state_write_numbers(due);
     } while (task_started);
@@ -445,6 +448,8 @@ TEST(test_a_clock_that_is_set_forward)
         clock_unix_ns += (uint64_t)cases[i].step * TIMING_SECOND;
         memset(came, 0, sizeof came);
         task_run();
+        assert_int_equal(task_every,
+                         cases[i].skipped != 0 ? 5000000 : EPOCH * TIMING_SECOND / LABELS);
         assert_int_equal(keys.keyed.epoch / 256, block);
         for (unsigned label = 0; label < LABELS && cases[i].skipped != 0; label++)
             assert_true(came[label] &&
@@ -511,7 +516,7 @@ TEST(test_heartbeats_after_a_second_stop_have_the_time_of_then)
     beacon_takes = TIMING_SECOND;
     (void)keys_take(packet, NULL);
     beacon_takes = 0;
-    assert_int_equal(sent, LABELS);
+    assert_true(sent == 0 && keys.to_repeat == LABELS);
     assert_int_equal(table_stamp, (uint16_t)(clock_unix_ns / TIMING_SECOND));
 }
 
