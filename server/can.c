@@ -37,6 +37,7 @@ enum {
 };
 
 enum { BATCH = SOCKETS_BATCH };             /* frames that one system call takes at most */
+enum { TRIES = 25 };                        /* of a beacon, one each RETRY */
 static const uint64_t RETRY = 1000000;      /* ns until a full queue is tried again, in which
                                                500 kbit/s carries 4 frames of 8 bytes */
 static const uint64_t REOPEN = 200000000;   /* ns until a lost interface is looked for again */
@@ -65,6 +66,14 @@ static struct {
     uint64_t next_allowed;   /* ns: when can_rate allows the next report */
     uint8_t bytes[DUMPULSE_KEYED_REPORT_SIZE], next[DUMPULSE_KEYED_REPORT_SIZE];
 } report;
+
+/* The last beacon. If the queue is full of a report, it waits for room, or else until the next one
+ * comes. If it were lost, a reader that requests in step with the epochs would always keep the same
+ * node from its beacon. */
+static struct {
+    unsigned tries; /* how often it may still be tried */
+    struct can_frame frame;
+} beacon;
 
 /* ---- Options ---------------------------------------------------------------------------- */
 
@@ -191,16 +200,32 @@ static void give_up_reports(void)
     for (size_t kind = 0; kind < KINDS; kind++)
         give_up(&report.waiting[kind]);
     report.leaving = false;
+    beacon.tries = 0;
     loop_set_interval(LOOP_TRANSPORT, 0);
 }
 
-/* A beacon that the interface does not take at once is lost: another one comes soon. */
+static void try_beacon(void)
+{
+    const ssize_t size = sizeof beacon.frame;
+
+    if (beacon.tries == 0)
+        return;
+    beacon.tries--;
+    if (send(sockets[socket_at].fd, &beacon.frame, sizeof beacon.frame, MSG_DONTWAIT) == size ||
+        (errno != ENOBUFS && errno != EAGAIN))
+        beacon.tries = 0;
+}
+
 void can_send(const uint8_t *bytes, size_t length)
 {
     if (length == DUMPULSE_PACKET_SIZE && is_open) {
-        struct can_frame frame = {.can_id = reports + BEACON_AT, .can_dlc = DUMPULSE_PACKET_SIZE};
-        memcpy(frame.data, bytes, length);
-        (void)send(sockets[socket_at].fd, &frame, sizeof frame, MSG_DONTWAIT);
+        beacon.frame.can_id = reports + BEACON_AT;
+        beacon.frame.can_dlc = DUMPULSE_PACKET_SIZE;
+        memcpy(beacon.frame.data, bytes, length);
+        beacon.tries = TRIES;
+        try_beacon();
+        if (beacon.tries != 0)
+            loop_start_task(LOOP_TRANSPORT, RETRY);
     } else if (length == DUMPULSE_REPORT_SIZE) {
         memcpy(report.bytes, bytes, length);
         report.size = length;
@@ -246,6 +271,11 @@ static int send_frames(void)
 {
     int reason = 0;
 
+    try_beacon();
+    if (!report.leaving && !is_waited_for()) {
+        loop_set_interval(LOOP_TRANSPORT, beacon.tries != 0 ? RETRY : 0);
+        return 0;
+    }
     if (!report.leaving)
         begin_report();
     const size_t most = report.fd ? CANFD_MAX_DLEN : CAN_MAX_DLEN;
@@ -268,7 +298,7 @@ static int send_frames(void)
     }
     report.answers = 0; /* these requests are done: a later error does not take a report back */
     report.leaving = false;
-    loop_set_interval(LOOP_TRANSPORT, is_waited_for() ? RETRY : 0);
+    loop_set_interval(LOOP_TRANSPORT, is_waited_for() || beacon.tries != 0 ? RETRY : 0);
     return reason;
 }
 
