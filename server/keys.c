@@ -783,10 +783,10 @@ bool keys_is_question(const uint8_t *packet)
            packet[4] <= DUMPULSE_IS_HEARTBEAT_ + DUMPULSE_READER_LABEL && packet[5] == 0;
 }
 
-/* Processes a packet under one key. If it is accepted, this notes under which generation, for
- * `dumpulse key show`. Once a variable was accepted under its new key, the key before is refused at
- * once; after a crash before that is stored, it may be accepted again: so the log has it only when
- * it is stored. */
+/* Processes a packet under one key. If it is accepted, the file of numbers gets its generation;
+ * no command prints that. Once a variable was accepted under its new key, the key before is
+ * refused at once; after a crash before that is stored, it may be accepted again: so the log has it
+ * only when it is stored. */
 static dumpulse_result process(struct keys *key, const uint8_t *packet, struct reply *reply)
 {
     const uint8_t label = (uint8_t)(packet[4] - DUMPULSE_IS_HEARTBEAT_);
