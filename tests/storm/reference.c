@@ -813,7 +813,7 @@ static void check_loaded(unsigned node, const uint8_t *entry, uint64_t written, 
 
     world->truth.of[node].stamped = stamped;
     world->truth.of[node].restored = dumpulse_read_(now) != 0;
-    if (world->truth.of[node].restored && world->truth.disturbed == machine_steady() &&
+    if (world->truth.of[node].restored && outputs()->begun == machine_boot() &&
         world->machine.still == 0)
         world->truth.of[node].age = (since > stamped ? since - stamped : 0) * world->tick * MS + 1;
     CLAIM(RESTORED, true,
