@@ -314,7 +314,6 @@ class Stepper:
 
 def take_vectors(name: str) -> None:
     with closing(load(name, SOURCE)) as machine:
-        machine.counted = False
         # An ATtiny has 512 bytes of RAM. The agent and its stack need more.
         stepper = Stepper(machine, not name.startswith("ATtiny"))
         lines = vectors("vectors_keyed.tsv").read_text().splitlines()
@@ -451,8 +450,7 @@ def test_each_label_that_the_compiler_knows(name: str, how: str, tmp_path: Path)
     labels_are_right(name, how, range(LABELS), tmp_path)
 
 
-@pytest.mark.parametrize("name", tiered(EVERY, lambda name: EVERY[name].quick,
-                                        lambda name: EVERY[name].machine != "Xtensa"))
+@pytest.mark.parametrize("name", tiered(EVERY, lambda name: EVERY[name].quick))
 def test_time_does_not_depend_on_keys(name: str) -> None:
     """A heartbeat takes the same number of cycles or instructions for every key, packet and wrong
     tag: no compiler has made several comparisons of one."""

@@ -38,7 +38,6 @@ def is_of_its_kind(name: str) -> bool:
 @pytest.fixture(scope="module", params=tiered(EVERY, is_quick, is_of_its_kind))
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     machine = load(request.param)
-    machine.counted = False
     yield machine
     machine.close()
 
@@ -124,7 +123,6 @@ def test_vectors_of_the_watch(name: str) -> None:
 def watch(name: str, steps: Path) -> int:
     """As take()."""
     with closing(load(name, "dumpulse_watch.c")) as machine:
-        machine.counted = False
         watching = Watching(machine)
         before = machine.agent - Machine.GUARD
         machine.write(before, GUARDS + bytes(260) + GUARDS)

@@ -58,7 +58,7 @@ def test_frames_add_up_along_calls(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(("instruction", "does"), [
     ("bxne r3", True), ("blx lr", True), ("ldr pc, [r3, #4]", True), ("ldr.w pc, [sp], #4", False),
     ("jr a5", True), ("c.jr a5", True), ("jalr a5", True), ("eicall", True), ("ijmp", True),
-    ("callx0 a2", True), ("jx a2", True), ("bctr", True), ("bctrl", True), ("blrl", True),
+    ("bctr", True), ("bctrl", True), ("blrl", True),
     ("notrack jmp *%rax", True), ("bxeq lr", False), ("blt.n 10 <f>", False), ("blr", False),
     ("jalr -20(ra) # 80 <f>", False), ("jr 8(t1) # 80 <f>", False), ("pop {r4, pc}", False)])
 def test_what_goes_by_a_pointer(instruction: str, does: bool) -> None:

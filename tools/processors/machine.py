@@ -11,11 +11,9 @@ once, so the costs do not include the hooks."""
 import functools
 import os
 import re
-import socket
 import struct
 import subprocess
 import tempfile
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +32,6 @@ from tools.programs import BUILD, KEYED, ROOT, built, library_file, run
 TIME, SEND, CHANGED, KEY, LOAD, STORE = HOOKS = (
     "dumpulse_get_timestamp", "dumpulse_send_packet", "dumpulse_changed", "dumpulse_get_key",
     "dumpulse_load", "dumpulse_store")
-DEBUGGER_PATIENCE = 30.0  # seconds
 
 
 @dataclass
@@ -62,7 +59,6 @@ class Machine:
     STACK_SIZE: int  # bytes that are painted before a call, to see how many it uses
     cost_unit = "instructions"
     on_change: Callable[[], None] | None = None  # is called when the hook of the watch is
-    counted = True  # False: costs are not needed; some machines take long to count them
 
     def __init__(self, target: Target, image: Path, symbols: dict[str, int]) -> None:
         self.target = target
@@ -398,156 +394,6 @@ class I386(Amd64):
         return int.from_bytes(self.read(address, self.WORD), "little")
 
 
-class Debugged:
-    """A program in QEMU's user emulation that has stopped before its first instruction, controlled
-    by the parts of gdb's remote protocol that it takes to call a function: registers, breakpoints,
-    steps, and memory, at most 1 KB at a time."""
-
-    def __init__(self, *command: str | Path) -> None:
-        """The last word of the command is the program. The name of a socket goes before it."""
-        self.folder = tempfile.TemporaryDirectory()
-        name = str(Path(self.folder.name) / "gdb")
-        *emulator, program = command
-        self.process = subprocess.Popen([*emulator, name, program])
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(DEBUGGER_PATIENCE)
-        deadline = time.monotonic() + DEBUGGER_PATIENCE
-        while True:
-            try:
-                self.socket.connect(name)
-                break
-            except (FileNotFoundError, ConnectionRefusedError):
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"{emulator[0]} does not listen") from None
-                time.sleep(0.01)
-
-    def ask(self, text: str) -> str:
-        """Sends $text#sum. Returns the answer, which comes as + and $answer#sum."""
-        self.socket.sendall(f"+${text}#{sum(text.encode()) % 256:02x}".encode())
-        answer = b""
-        while answer[-3:-2] != b"#":
-            received = self.socket.recv(65536)
-            if not received:
-                status = self.process.wait(DEBUGGER_PATIENCE)
-                raise RuntimeError(f"the emulator has ended, status {status}")
-            answer += received
-        return answer.decode().partition("$")[2][:-3]
-
-    def tell(self, text: str) -> None:
-        if self.ask(text) != "OK":
-            raise RuntimeError(f"the emulator refuses {text:.40}")
-
-    def read(self, address: int, size: int) -> bytes:
-        return bytes.fromhex(self.ask(f"m{address:x},{size:x}"))
-
-    def write(self, address: int, data: bytes) -> None:
-        self.tell(f"M{address:x},{len(data):x}:{data.hex()}")
-
-    def registers(self) -> list[int]:
-        raw = bytes.fromhex(self.ask("g"))
-        return [int.from_bytes(raw[start:start + 4], "little") for start in range(0, len(raw), 4)]
-
-    def set_registers(self, values: list[int]) -> None:
-        self.tell("G" + b"".join(value.to_bytes(4, "little") for value in values).hex())
-
-    def break_at(self, address: int) -> None:
-        self.tell(f"Z0,{address:x},1")
-
-    def step(self) -> None:
-        self._stopped(self.ask("s"))
-
-    def go_on(self) -> None:
-        self._stopped(self.ask("c"))
-
-    def _stopped(self, answer: str) -> None:
-        if not answer.startswith("T05"):
-            raise RuntimeError(f"the program did not stop as it should: {answer}")
-
-    def close(self) -> None:
-        self.process.kill()  # first, as the program would run on without its debugger, and crash
-        self.process.wait()
-        self.socket.close()
-        self.folder.cleanup()
-
-
-class Xtensa(Machine):
-    """An lx106 in QEMU, as Unicorn does not know it. If costs are wanted, it stops after each
-    instruction, or else only at breakpoints. Its RAM is a part of the stack that QEMU gives a
-    program."""
-
-    TEXT = 0x10000
-    # In the page of the code, as QEMU wants it.
-    HOOKS = (0x10F00, 0x10F80, 0x10FA0, 0x10F20, 0x10F40, 0x10F60)
-    HOME = 0x10FC0
-    STACK_SIZE = 0x200
-    LINK, STACK_POINTER, RESULT, PROGRAM_COUNTER = 0, 1, 2, 16  # among the registers
-
-    def start(self, image: Path) -> None:
-        self.program = Debugged("qemu-xtensa", "-cpu", "lx106", "-g", image)
-        self.registers = self.program.registers()
-        self.top = self.registers[self.STACK_POINTER] & ~0xF
-        self.ram = self.top - self.STACK_SIZE - 0x800
-        for stop in (self.HOME, *self.HOOKS):
-            self.program.break_at(stop)
-
-    def write(self, address: int, data: bytes) -> None:
-        if data:
-            self.program.write(address, data)
-
-    def read(self, address: int, size: int) -> bytes:
-        return self.program.read(address, size) if size else b""
-
-    def run(self, registers: list[int], seen: list[int]) -> list[int]:
-        """Runs until it is at a hook or has returned. Returns the registers."""
-        self.program.set_registers(registers)
-        while self.counted:
-            seen.append(registers[self.PROGRAM_COUNTER])
-            self.program.step()
-            registers = self.program.registers()
-            if registers[self.PROGRAM_COUNTER] in (self.HOME, *self.HOOKS):
-                return registers
-        self.program.go_on()
-        return self.program.registers()
-
-    def trace(self, function: str, *arguments: int) -> tuple[Call, list[int]]:
-        seen: list[int] = []
-        hooks: list[tuple[object, ...]] = []
-        self.write(self.top - self.STACK_SIZE, bytes([self.PAINT]) * self.STACK_SIZE)
-        now = self.registers.copy()
-        now[self.LINK], now[self.STACK_POINTER] = self.HOME, self.top
-        now[self.PROGRAM_COUNTER] = self.symbols[function]
-        now[self.RESULT:self.RESULT + len(arguments)] = arguments
-        while (now := self.run(now, seen))[self.PROGRAM_COUNTER] != self.HOME:
-            context, pointer, length = now[self.RESULT:self.RESULT + 3]
-            if now[self.PROGRAM_COUNTER] == self.symbols[SEND]:
-                packet = self.read(pointer, min(length, 300))
-                hooks.append(("send", context, pointer, length, packet))
-            elif now[self.PROGRAM_COUNTER] == self.symbols[TIME]:
-                hooks.append(("time",))
-                now[self.RESULT] = self.now
-            elif now[self.PROGRAM_COUNTER] == self.symbols[CHANGED]:
-                bytes_ = (byte & 0xFF for byte in now[self.RESULT + 1:self.RESULT + 4])
-                self.changed(hooks, context, *bytes_)
-            else:
-                for hook in (KEY, LOAD, STORE):
-                    if now[self.PROGRAM_COUNTER] == self.symbols[hook]:
-                        now[self.RESULT] = self.ask(hook, context, pointer, hooks)
-                        break
-                else:
-                    raise RuntimeError(
-                        f"{function} did not return: at {now[self.PROGRAM_COUNTER]:x}")
-            now[self.PROGRAM_COUNTER] = now[self.LINK]
-        if now[self.STACK_POINTER] != self.top:
-            raise RuntimeError(f"{function} left its stack")
-        return Call(now[self.RESULT] & 0xFF, len(seen), self.depth(self.top), hooks), seen
-
-    def call(self, function: str, *arguments: int) -> Call:
-        return self.trace(function, *arguments)[0]
-
-    def close(self) -> None:
-        self.program.close()
-
-
 # What each part of the library keeps in an image. The first is in its source.
 KEPT = {"dumpulse.c": ("dumpulse_process_packet", "export_record", "export_make_heartbeat",
                        "export_check_report", "export_read_entry"),
@@ -597,7 +443,7 @@ def image_of(name: str, files: Iterable[Path], kept: Sequence[str], more: Sequen
         objects.append(path / f"{file.stem}.o")
         target.compile(file, objects[-1], *more, include=include)
     image = path / "image.elf"
-    machines = {cls.__name__: cls for cls in (Avr, Thumb, Riscv, Amd64, I386, PowerPC, Xtensa)}
+    machines = {cls.__name__: cls for cls in (Avr, Thumb, Riscv, Amd64, I386, PowerPC)}
     kind = machines[target.machine]
     keep = [f"-Wl,-u,{function}" for function in kept]
     hooks = dict(zip(HOOKS, kind.HOOKS, strict=True))

