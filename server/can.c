@@ -272,15 +272,11 @@ static int send_frames(void)
     int reason = 0;
 
     try_beacon();
-    if (!report.leaving && !is_waited_for()) {
-        loop_set_interval(LOOP_TRANSPORT, beacon.tries != 0 ? RETRY : 0);
-        return 0;
-    }
-    if (!report.leaving)
+    if (!report.leaving && is_waited_for())
         begin_report();
     const size_t most = report.fd ? CANFD_MAX_DLEN : CAN_MAX_DLEN;
     const size_t size = report.fd ? CANFD_MTU : CAN_MTU; /* the other one begins like this one */
-    while (report.frame * most < report.size) {
+    while (report.leaving && report.frame * most < report.size) {
         const size_t at = report.frame * most, left = report.size - at;
         struct canfd_frame frame = {.can_id = reports + REPORT_FROM + report.frame,
                                     .len = (uint8_t)(left < most ? left : most),

@@ -783,10 +783,9 @@ bool keys_is_question(const uint8_t *packet)
            packet[4] <= DUMPULSE_IS_HEARTBEAT_ + DUMPULSE_READER_LABEL && packet[5] == 0;
 }
 
-/* Processes a packet under one key. If it is accepted, the file of numbers gets its generation;
- * no command prints that. Once a variable was accepted under its new key, the key before is
- * refused at once; after a crash before that is stored, it may be accepted again: so the log has it
- * only when it is stored. */
+/* Processes a packet under one key. Once a variable was accepted under its new key, the key before
+ * is refused at once; after a crash before that is stored, it may be accepted again: so the log has
+ * it only when it is stored. */
 static dumpulse_result process(struct keys *key, const uint8_t *packet, struct reply *reply)
 {
     const uint8_t label = (uint8_t)(packet[4] - DUMPULSE_IS_HEARTBEAT_);
@@ -801,12 +800,6 @@ static dumpulse_result process(struct keys *key, const uint8_t *packet, struct r
         dumpulse_keyed_process(library(key), packet, DUMPULSE_PACKET_SIZE, reply);
     if (result != DUMPULSE_HEARTBEAT && result != DUMPULSE_REPORT)
         return result;
-    uint8_t *const accepted = &key->numbers.accepted[label];
-    const uint8_t generation = key->master.generations[label];
-    const uint8_t number = generation == UINT8_MAX ? UINT8_MAX : (uint8_t)(generation + 1);
-    if (*accepted != number)
-        state_store_numbers(&key->file);
-    *accepted = number;
     const uint64_t bit = label < DUMPULSE_VARIABLES ? UINT64_C(1) << label : 0;
     if (key == &keys_before) {
         const size_t at = 4 + (size_t)4 * label;

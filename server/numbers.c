@@ -5,7 +5,7 @@
 
 #include "snapshot.h"
 
-static const char BEGINNING[NUMBERS_MARK_AT + 1] = "Dumpulsekey2";
+static const char BEGINNING[NUMBERS_MARK_AT + 1] = "Dumpulsekey3";
 
 void numbers_encode(uint8_t bytes[NUMBERS_SIZE], const struct numbers *numbers)
 {
@@ -16,7 +16,6 @@ void numbers_encode(uint8_t bytes[NUMBERS_SIZE], const struct numbers *numbers)
         bytes[NUMBERS_RETIRED_AT + i] = (uint8_t)(numbers->retired >> 8 * i);
     dumpulse_write_(bytes + NUMBERS_SKIPS_AT, numbers->skips);
     memcpy(bytes + NUMBERS_GENERATIONS_AT, numbers->generations, NUMBERS_LABELS);
-    memcpy(bytes + NUMBERS_ACCEPTED_AT, numbers->accepted, NUMBERS_LABELS);
     dumpulse_write_(bytes + NUMBERS_SUM_AT, snapshot_crc32(bytes, NUMBERS_SUM_AT));
 }
 
@@ -32,7 +31,6 @@ bool numbers_decode(struct numbers *numbers, const uint8_t *bytes, size_t size)
         numbers->retired |= (uint64_t)bytes[NUMBERS_RETIRED_AT + i] << 8 * i;
     numbers->skips = dumpulse_read_(bytes + NUMBERS_SKIPS_AT);
     memcpy(numbers->generations, bytes + NUMBERS_GENERATIONS_AT, NUMBERS_LABELS);
-    memcpy(numbers->accepted, bytes + NUMBERS_ACCEPTED_AT, NUMBERS_LABELS);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* The bytes of FILE.KEY.numbers: what survives a restart of one master key.
  * SPDX-License-Identifier: MIT
  *
- * These are 8 bytes "Dumpulse", 4 bytes "key2" (2 is the version of this file), then the members of
+ * These are 8 bytes "Dumpulse", 4 bytes "key3" (3 is the version of this file), then the members of
  * struct numbers in their order, and 4 bytes CRC-32 of all bytes before it. Numbers are big-endian;
  * variable v is bit v % 8 of byte v / 8 of the 8 bytes of `retired`.
  */
@@ -22,8 +22,7 @@ enum {
     NUMBERS_RETIRED_AT = 20,
     NUMBERS_SKIPS_AT = NUMBERS_RETIRED_AT + DUMPULSE_VARIABLES / 8,
     NUMBERS_GENERATIONS_AT = NUMBERS_SKIPS_AT + 4,
-    NUMBERS_ACCEPTED_AT = NUMBERS_GENERATIONS_AT + NUMBERS_LABELS,
-    NUMBERS_SUM_AT = NUMBERS_ACCEPTED_AT + NUMBERS_LABELS,
+    NUMBERS_SUM_AT = NUMBERS_GENERATIONS_AT + NUMBERS_LABELS,
     NUMBERS_SIZE = NUMBERS_SUM_AT + 4
 };
 
@@ -33,8 +32,6 @@ struct numbers {
     uint64_t retired;                    /* under this key; variable v is bit v */
     uint32_t skips;                      /* blocks that may be skipped to follow the date */
     uint8_t generations[NUMBERS_LABELS]; /* Generation of each label's key. */
-    uint8_t accepted[NUMBERS_LABELS]; /* the generation under which a packet of each label was last
-                                         accepted plus 1 (at most 255; 0: none) */
 };
 
 void numbers_encode(uint8_t bytes[NUMBERS_SIZE], const struct numbers *numbers);

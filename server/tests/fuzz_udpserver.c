@@ -245,7 +245,7 @@ static void try_numbers(uint8_t *bytes, size_t size, bool mend)
     struct numbers numbers;
 
     if (mend && size >= NUMBERS_SIZE) { /* chance seldom finds the right CRC */
-        memcpy(bytes, "Dumpulsekey2", NUMBERS_MARK_AT);
+        memcpy(bytes, "Dumpulsekey3", NUMBERS_MARK_AT);
         dumpulse_write_(bytes + NUMBERS_SUM_AT, snapshot_crc32(bytes, NUMBERS_SUM_AT));
     }
     const bool is_good = numbers_decode(&numbers, bytes, size);
