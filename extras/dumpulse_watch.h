@@ -17,7 +17,7 @@
  *      Variable 3 may be silent for 20 ticks; then it is late. After 3 such silences,
  *      that is after 60 ticks, it is dead. It has 200 ticks from the start to speak
  *      for the first time. Its value must be 10 to 120. DUMPULSE_WATCHED below says
- *      what each number may be. The compiler refuses numbers that cannot work. A table
+ *      what each number may be. The compiler rejects numbers that cannot work. A table
  *      may have up to 255 lines.
  *      This defines the watcher `watch`, its table (on AVR in program memory) and its
  *      RAM, 3 bytes for each line.
@@ -27,8 +27,8 @@
  *      dumpulse_get_timestamp() reads.
  *
  * STATES
- *   waiting       nobody has sent this variable yet, and the grace is not over
- *   missing       nobody has sent it yet, and the grace is over
+ *   waiting       no node has sent this variable yet, and the grace is not over
+ *   missing       no node has sent it yet, and the grace is over
  *   alive         its last heartbeat is not too old
  *   out of range  the same, but its value is below the lowest or above the highest
  *   late          its last heartbeat is older than one silence
@@ -52,7 +52,7 @@
  *   may seem alive. Look again within 65471 ticks less its grace, too, or a node may
  *   wait for ever. To have both checked, define DUMPULSE_LOOK_WITHIN as the most ticks
  *   that may pass between two looks, before you include this header. Without this, it
- *   is 1024. The compiler refuses a line that does not fit. For a table that is made
+ *   is 1024. The compiler rejects a line that does not fit. For a table that is made
  *   at run time, dumpulse_watch_check() says the same. Nothing checks that you do look
  *   so often.
  *   The hook for late, dead and missing comes with the first look after the time. So
@@ -63,7 +63,7 @@
  *   does no harm if the clock was read a little too early. If the clock is set back
  *   by more, or forward, nodes may be late or dead until their next heartbeat, and
  *   nodes that were never heard may be missing. While the clock stands still,
- *   nobody becomes late, dead or missing.
+ *   no node becomes late, dead or missing.
  *   The grace begins when the clock is at 0, which is right for a clock that starts
  *   with the device. For another clock, call dumpulse_watch_begin(&watch, now) once,
  *   before the first look.
@@ -83,14 +83,14 @@
  *   - That there was a second heartbeat in the same tick, from a node that is not late
  *     or dead. Its value is noticed: alive and out of range follow the value in the
  *     table at each look.
- *   - Who sends. A node that takes over the variable of another one is a new
+ *   - The sender. A node that takes over the variable of another one is a new
  *     heartbeat and no more. So is a node that restarts with a new sender. Read the
- *     sender in the hook, if you want it.
+ *     sender in the hook, if you need it.
  *   - A first heartbeat of four zero bytes: value 0 from sender 0 in tick 0. It is
  *     "never heard". From a variable that was heard before, it is a heartbeat like
  *     others.
  *   A table that an agent has kept from before a restart is looked at like any other.
- *   Nobody can see whether a heartbeat in it is older than 65535 ticks.
+ *   It cannot show that a heartbeat in it is older than 65535 ticks.
  *
  * TRUST AND MISUSE
  *   Heartbeats come from the network. Whatever they are, a look takes the time below,
@@ -99,7 +99,7 @@
  *   misses of 0 make a node dead when it is a tick old; if the lowest value is above
  *   the highest one, values are out of range where they should not be; a variable of 64
  *   or more reads an entry of another. DUMPULSE_WATCHED and dumpulse_watch_check()
- *   refuse all three. On AVR, a table that is not in program memory would not be read.
+ *   reject all three. On AVR, a table that is not in program memory would not be read.
  *   So there only DUMPULSE_WATCH can make one: the type of a line has no other name.
  *   The same variable may be in several lines, with other limits: each line has its own
  *   state and its own calls of the hook.
@@ -192,8 +192,8 @@ typedef struct dumpulse_watcher {
  *   values(l, h)    the lowest and the highest value, 0 to 255
  * The dead limit and the grace must each be 65471 at most together with DUMPULSE_LOOK_WITHIN. In
  * another order this does not compile: the compiler then calls DUMPULSE_1_silence, for example,
- * undeclared. A number that is not allowed is named in C11; in C99 and C++, the compiler says that
- * the size of an array is negative. */
+ * undeclared. The compiler names a number that is not allowed; in C99, it says that the size of an
+ * array is negative. */
 #define DUMPULSE_WATCHED(variable, silence, misses, grace, values)                                 \
     DUMPULSE_LINE_(DUMPULSE_1_##variable, DUMPULSE_2_##silence, DUMPULSE_3_##misses,               \
                    DUMPULSE_4_##grace, DUMPULSE_5_##values)
@@ -227,7 +227,7 @@ static inline uint8_t dumpulse_watch_count(const dumpulse_watcher *watch, dumpul
 /* For tables that are made at run time, which AVR does not have: a line, for a watcher that is
  * written as {lines, seen, count}. The node is late when it is silent for more than `late` ticks,
  * and dead after more than `dead` ticks. The others are as in DUMPULSE_WATCHED. If a number is not
- * allowed, the line is one that dumpulse_watch_check() refuses. */
+ * allowed, the line is one that dumpulse_watch_check() rejects. */
 typedef dumpulse_line_ dumpulse_watched;
 static inline dumpulse_watched dumpulse_watched_make(uint8_t variable, uint16_t late, uint16_t dead,
                                                      uint16_t grace, uint8_t lowest,
@@ -253,37 +253,45 @@ static inline uint8_t dumpulse_watch_check(const dumpulse_watcher *watch, uint16
 #define DUMPULSE_LINE_(...)                                                                        \
     DUMPULSE_NUMBERS_(__VA_ARGS__) /* values() becomes two arguments first */
 
-/* 1, if the condition holds; otherwise it does not compile. */
-#if defined __STDC_VERSION__ && __STDC_VERSION__ >= 201112L
-#define DUMPULSE_MUST_(condition, text)                                                            \
+/* 1, if the condition holds; otherwise it does not compile, and the compiler names the rule. */
+#ifdef __cplusplus
+extern "C++" {
+template <bool holds, class rule> struct dumpulse_must_; /* no such type if it does not hold */
+template <class rule> struct dumpulse_must_<true, rule> {
+    char one;
+};
+}
+#define DUMPULSE_MUST_(condition, rule) sizeof(dumpulse_must_<(condition), struct rule>)
+#elif defined __STDC_VERSION__ && __STDC_VERSION__ >= 201112L
+#define DUMPULSE_MUST_(condition, rule)                                                            \
     sizeof(struct {                                                                                \
-        _Static_assert(condition, text);                                                           \
+        _Static_assert(condition, #rule);                                                          \
         char one;                                                                                  \
     })
 #else
-#define DUMPULSE_MUST_(condition, text) sizeof(char[(condition) ? 1 : -1])
+#define DUMPULSE_MUST_(condition, rule) sizeof(char[(condition) ? 1 : -1])
 #endif
 
 #define DUMPULSE_NUMBERS_(variable, silence, misses, grace, lowest, highest)                       \
     {                                                                                              \
         (uint8_t)((variable)*DUMPULSE_MUST_((int64_t)(variable) >= 0 && (variable) < 64,           \
-                                            "variable() must be 0 to 63")),                        \
+                                            variable_must_be_0_to_63)),                            \
             (uint8_t)((lowest)*DUMPULSE_MUST_((int64_t)(lowest) >= 0 && (highest) <= 255 &&        \
                                                   (lowest) <= (highest),                           \
-                                              "values() must be 0 to 255, the lower first")),      \
+                                              values_must_be_0_to_255_the_lower_first)),           \
             (uint8_t)((highest) - (lowest)),                                                       \
             (uint16_t)((grace)*DUMPULSE_MUST_((int64_t)(grace) >= 0 && (grace) <= 65535 &&         \
                                                   DUMPULSE_FITS_(grace),                           \
-                                              "grace() is negative or too long") +                 \
+                                              grace_is_negative_or_too_long) +                     \
                        DUMPULSE_AHEAD),                                                            \
             (uint16_t)((silence)*DUMPULSE_MUST_((silence) > 0 && (silence) <= 65535,               \
-                                                "silence() must be 1 to 65535 ticks") +            \
+                                                silence_must_be_1_to_65535) +                      \
                        DUMPULSE_AHEAD),                                                            \
             (uint16_t)((uint64_t)(silence) *                                                       \
                            (misses)*DUMPULSE_MUST_(                                                \
                                (misses) > 0 && (misses) <= 65535 &&                                \
                                    DUMPULSE_FITS_((uint64_t)(silence) * (misses)),                 \
-                               "misses() is 0, or silence times misses too long") +                \
+                               misses_is_0_or_silence_times_misses_too_long) +                     \
                        DUMPULSE_AHEAD)                                                             \
     }
 #define DUMPULSE_FITS_(ticks)                                                                      \
