@@ -27,19 +27,21 @@
  *   it returns, because the next heartbeat changes them.
  *
  * INTERRUPTS AND THREADS
- *   There is no lock and no static data: agents do not know of each other. Make
- *   only one call at a time for one agent: call it from the main loop only, or from
- *   one interrupt only, or mask that interrupt around the call. A hook must not call
- *   back into its agent. The functions for nodes and readers touch only what they
- *   are given, and may be called anywhere.
+ *   There is no lock and no static data: agents share nothing. Make only one call at
+ *   a time for one agent: call it from the main loop only, or from one interrupt only,
+ *   or mask that interrupt around the call. A hook must not call back into its agent.
+ *   The functions for nodes and readers touch only what they are given, and may be
+ *   called anywhere.
+ *   If an interrupt counts the clock, an 8-bit processor may read one byte of it before
+ *   the count and the other after it: mask that interrupt in the clock hook.
  *   From a UART's receive interrupt, a request must be done before the UART is full. An
  *   AVR's holds two bytes, so at 16 MHz it loses some above 57,600 baud.
- *   Two calls may meet by mistake: an interrupt takes a heartbeat while a report is
+ *   Two calls may meet by mistake: an interrupt records a heartbeat while a report is
  *   summed or sent, or DMA still reads after the hook returned. Then nothing breaks
  *   in memory, but a report may have an entry that is half old and half new. Its
- *   checksum is nearly always wrong, and a reader asks again. But if the whole report
+ *   checksum is nearly always wrong, and a reader polls again. But if the whole report
  *   is made while a heartbeat is being recorded, the checksum of the report is right,
- *   and nobody can see that half of an entry is old.
+ *   and no reader can detect that half of an entry is old.
  *
  * TIME
  *   A timestamp has 16 bits and wraps around: 0 must follow 65535, and nothing else
@@ -48,9 +50,9 @@
  *   dumpulse_age(now, timestamp) is right up to 65535 units. (now - timestamp alone is
  *   an int, and negative after a wrap: a dead node looks alive.) After that it is too
  *   small by a multiple of 65536. So choose a unit of which 65535 are longer
- *   than a dead node may go unnoticed: with seconds, that is 18 hours. The same unit
- *   serves dumpulse_watch.h. To notice a silence within 10 ms, the unit must be 10 ms.
- *   Then readers must ask every few minutes, because ages wrap around after 655 s.
+ *   than a dead node may go undetected: with seconds, that is 18 hours. The same unit
+ *   serves dumpulse_watch.h. To detect a silence within 10 ms, the unit must be 10 ms.
+ *   Then readers must poll every few minutes, because ages wrap around after 655 s.
  *   A reader learns the agent's "now" from a variable that the agent records for
  *   itself, best just before each packet it processes.
  *   Let nodes send several times within the age that you call dead: a heartbeat may
@@ -74,7 +76,7 @@
  *   agent to zeros again, it forgets everything. This is never needed.
  *
  * ATTACKERS
- *   There is no authentication and no secrecy. Everybody who can send on the network
+ *   There is no authentication and no secrecy. Anyone who can send on the network
  *   can set any variable to any value in the name of any sender, replay old heartbeats,
  *   ask for reports (32.5 bytes out for each byte in) and forge reports. The checksum
  *   stops accidents only. No packet can write outside the agent, change more than one
@@ -127,11 +129,11 @@ uint16_t dumpulse_get_timestamp(void);
 /* Hook, written by the user: sends the report to the reader that `context` stands for.
  * Called once for each request, and never otherwise, with the agent's own bytes
  * and DUMPULSE_REPORT_SIZE. It may drop the report if the transport fails, or to limit
- * how many are sent: the reader asks again. */
+ * how many are sent: the reader polls again. */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length);
 
-/* Takes a packet from the network, and does what it asks for. If the packet is a
- * request, the send hook gets the context.
+/* Processes a packet from the network. If it is a request, the send hook gets the
+ * context.
  * Work: 8 bytes compared at most; then the work of a heartbeat or of a request. */
 dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, size_t length,
                                         void *context);
@@ -143,7 +145,7 @@ static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable,
                                               uint8_t value);
 
 /* For a node: builds the heartbeat to send. A variable out of range gives a
- * packet that every agent refuses. Work: 4 bytes summed, 8 written. */
+ * packet that every agent rejects. Work: 4 bytes summed, 8 written. */
 static inline void dumpulse_make_heartbeat(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t variable,
                                            uint8_t sender, uint8_t value);
 

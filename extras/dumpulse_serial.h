@@ -2,7 +2,8 @@
  *
  * Packets on a line have no frame, and nothing lies between them. So an agent checks
  * after each byte whether the last 8 are a packet: the checksum decides. Each byte is
- * part of one accepted packet at most.
+ * part of one accepted packet at most. A reader needs no framer either: a report is the
+ * first 260 bytes in a row that dumpulse_check_report() accepts.
  *
  * HOW TO USE IT
  *   A dumpulse_line for each line starts as zeros, like the agent. Call
@@ -27,7 +28,8 @@ typedef struct dumpulse_line {
 } dumpulse_line;
 
 /* Returns what dumpulse_process_packet() returned for the last bytes, which is
- * DUMPULSE_REFUSED after most of them. `context` goes to dumpulse_send_packet(). */
+ * DUMPULSE_REFUSED after most of them. Until the next byte, line->bytes is the packet.
+ * `context` goes to dumpulse_send_packet(). */
 static inline dumpulse_result dumpulse_take_byte(dumpulse *agent, dumpulse_line *line, uint8_t byte,
                                                  void *context)
 {
