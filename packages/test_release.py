@@ -4,7 +4,6 @@ each time?"""
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from packages import archive, making, project, release
-from packages.debian import rehearse
 from packages.firmware import make as firmware
 from tools.programs import run
 
@@ -158,41 +156,6 @@ def test_builds_that_differ_are_no_release() -> None:
             release.compare(one, other, sources)
 
 
-PAGE = """Text.
-
-    udpserver --state table  # until it is stopped
-    a \\
-        b COMMAND
-
-More text.
-
-    $ c
-    shown by c
-
-<!-- rehearse: needs a board -->
-
-    d
-
-The formula:
-
-    x = y + 1
-
-1. A list:
-
-   <!-- rehearse: needs root -->
-   ```python
-   e = 1
-   ```
-"""
-
-
-def test_the_rehearsal_runs_the_commands_of_a_page() -> None:
-    assert [(language, reason) for language, _, reason in rehearse.blocks(PAGE)] == [
-        ("", ""), ("", ""), ("", "needs a board"), ("text", ""), ("python", "needs root")]
-    assert rehearse.script_of(rehearse.Page(before="begin", code={"python": ""}), PAGE) == (
-        "begin\nblock=0\nudpserver --state table & sleep 5; kill -0 $!\na     b get\nblock=1\nc")
-
-
 # ---------------------------------------------------------------- the bill of materials
 
 
@@ -210,6 +173,7 @@ def linked_into_images() -> set[str]:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)  # It builds images and servers, in minutes on a machine that is busy.
 def test_the_bill_of_materials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each file is there with its sum, and what others have made is told."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
