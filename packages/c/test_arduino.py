@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 HARDWARE = "/usr/share/arduino/hardware"
 # The boards for which all examples are compiled, with the processor where the builder must be told.
 BOARDS_OF_AVR = {"uno": "", "nano": ":cpu=atmega328", "mega": ":cpu=atmega2560", "leonardo": ""}
-EXAMPLES = ("KeyedNode", "SerialAgent", "SerialNode", "SilentNodeLed")
+EXAMPLES = ("KeyedNode", "SerialAgent", "SerialNode")
 UNO = replace(BOARDS["uart_atmega328p"], name="uno")
 HERTZ = UNO.hertz
 
@@ -88,17 +88,15 @@ int main()
 """
 
 
-@pytest.mark.parametrize("example", ["SerialAgent", "SilentNodeLed", None])
-def test_a_clock_when_millis_wraps(tmp_path: Path, example: str | None) -> None:
+def test_a_clock_when_millis_wraps(tmp_path: Path) -> None:
     """It never jumps while millis(), and then the seconds, start again at 0. The clock that the
     page warns of does."""
-    body = "seconds = uint16_t(millis() / 1000);"
-    if example:
-        text = (HERE / "examples" / example / f"{example}.ino").read_text()
-        (body,) = re.findall(r"static uint32_t counted;.*?\n    }\n", text, re.S)
-    (tmp_path / "clock.cpp").write_text(CLOCK.replace("BODY", body))
-    subprocess.run(["g++", "-O1", "clock.cpp", "-o", "clock"], cwd=tmp_path, check=True)
-    assert subprocess.run([tmp_path / "clock"]).returncode == (example is None)
+    text = (HERE / "examples/SerialAgent/SerialAgent.ino").read_text()
+    (right,) = re.findall(r"static uint32_t counted;.*?\n    }\n", text, re.S)
+    for status, body in enumerate((right, "seconds = uint16_t(millis() / 1000);")):
+        (tmp_path / "clock.cpp").write_text(CLOCK.replace("BODY", body))
+        subprocess.run(["g++", "-O1", "clock.cpp", "-o", "clock"], cwd=tmp_path, check=True)
+        assert subprocess.run([tmp_path / "clock"]).returncode == status
 
 
 # ---------------------------------------------------------------- the examples
@@ -164,17 +162,16 @@ def check_led(image: Path) -> None:
         assert expected - 1 <= seconds < expected + 0.1, changes
 
 
-CHECKS: dict[str, tuple[Callable[[Path], object], ...]] = {
-    "SerialAgent": (check_agent, check_clock), "SerialNode": (check_node,),
-    "SilentNodeLed": (check_led, check_agent, check_clock)}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("example", ["SerialAgent", *(
-    pytest.param(name, marks=pytest.mark.long) for name in CHECKS if name != "SerialAgent")])
-def test_an_example_on_an_uno(work: Path, example: str) -> None:
-    for check in CHECKS[example]:
-        check(compiled(work, sketch_of(work, example))[0])
+@pytest.mark.parametrize(("example", "checks"), [
+    ("SerialAgent", (check_agent, check_clock)), *(
+        pytest.param(*case, marks=pytest.mark.long)
+        for case in (("SerialAgent", (check_led,)), ("SerialNode", (check_node,))))])
+def test_an_example_on_an_uno(work: Path, example: str,
+                              checks: tuple[Callable[[Path], object], ...]) -> None:
+    image = compiled(work, sketch_of(work, example))[0]
+    for check in checks:
+        check(image)
 
 
 @pytest.mark.long
