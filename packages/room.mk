@@ -31,7 +31,7 @@ put = $(foreach file,$2,$1:$(file):$3/$(notdir $(file)))
 INSTALLED = $(call put,755,$(SERVERS:%=build/%),$(PREFIX)/sbin) \
     $(call put,644,$(if $(SERVERS),$(wildcard server/*.8)),$(PREFIX)/share/man/man8) \
     $(call put,text,$(if $(SERVERS),$(wildcard server/units/*)),$(PREFIX)/lib/systemd/system) \
-    $(call put,644,dumpulse.h $(filter %.h,$(WATCH) $(KEYED)),$(PREFIX)/include) \
+    $(call put,644,dumpulse.h $(wildcard extras/*.h),$(PREFIX)/include) \
     $(call put,644,build/libdumpulse.a,$(LIBDIR)) \
     text:packages/pkgconfig/dumpulse.pc.in:$(LIBDIR)/pkgconfig/dumpulse.pc
 CLIENT = 755:client.py:$(PREFIX)/bin/dumpulse \

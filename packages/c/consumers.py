@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Union
 
 from packages import project
-from spec import keyed
 from spec.model import REQUEST, Agent, heartbeat
 from tools.programs import EXTRAS, PATIENCE
 
@@ -122,13 +121,3 @@ def check(folder: Path) -> None:
     assert run([node], folder, reports[-260:]).decode().splitlines() == [
         "3: sender 76, value 10, time 5", "63: sender 1, value 255, time 2"]
     fails([node], folder, "node: this is no report")
-    check_keyed(folder / "keyed")
-
-
-def check_keyed(node: Path) -> None:
-    """Has it a question for variable 7, and after the beacon the heartbeat? Each byte of its master
-    key says where it is."""
-    words: Words = [node, "7", "76", "9"]
-    keys = keyed.Keys(bytes(range(16)))
-    assert run(words, node.parent) == keyed.question(7)
-    assert run(words, node.parent, keys.beacon(7, 5)) == keys.counted(7, 5, 1, 76, 9)

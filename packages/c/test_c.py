@@ -13,7 +13,6 @@ from packages import archive, project
 from packages.c import make
 from packages.c import consumers
 from packages.c.consumers import NOTHING, fails, run
-from spec.model import heartbeat
 
 pytestmark = pytest.mark.slow
 
@@ -84,22 +83,12 @@ def test_fetch_content(tmp_path: Path, tools: Mapping[str, str]) -> None:
     assert not (tmp_path / "prefix").exists()  # the consumer installs nothing of Dumpulse's
 
 
-def project_of(folder: Path, *lines: str, language: str = "C") -> Path:
-    """A project of CMake with these lines, and a program in this language."""
+def project_of(folder: Path, *lines: str) -> Path:
+    """A project of CMake with these lines."""
     source = consumers.consumer(folder)
-    (source / "agent.c").rename(source / "agent.cpp")
     (source / "CMakeLists.txt").write_text("\n".join([
-        "cmake_minimum_required(VERSION 3.16)", f"project(user LANGUAGES {language})", *lines, ""]))
+        "cmake_minimum_required(VERSION 3.16)", "project(user LANGUAGES C)", *lines, ""]))
     return source
-
-
-def test_a_project_that_only_sends_compiles_no_library(tmp_path: Path) -> None:
-    built = build(project_of(
-        tmp_path / "source", f"add_subdirectory(\"{project.ROOT}\" dumpulse)",
-        "add_executable(node node.c)", "target_link_libraries(node PRIVATE dumpulse::header)"),
-        tmp_path / "built")
-    assert run([built / "node", "3", "76", "9"], built) == heartbeat(3, 76, 9)
-    assert not list(built.rglob("libdumpulse.a"))
 
 
 def test_the_version_is_the_headers(tmp_path: Path) -> None:
@@ -116,27 +105,14 @@ def test_the_version_is_the_headers(tmp_path: Path) -> None:
             fails(ask, tmp_path, f'compatible with requested version "{wanted}"')
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("found", ["find_package(dumpulse CONFIG REQUIRED)",
-                                   f'add_subdirectory("{project.ROOT}" dumpulse)'])
-def test_a_project_in_cpp(tmp_path: Path, found: str) -> None:
-    built = build(project_of(
-        tmp_path / "source", found, "add_executable(agent agent.cpp)",
-        "target_link_libraries(agent PRIVATE dumpulse::dumpulse)", language="CXX"),
-        tmp_path / "built", f"-DCMAKE_PREFIX_PATH={install(project.ROOT, tmp_path)}")
-    consumers.check_agent([built / "agent"], built)
-
-
 def test_for_avr(tmp_path: Path) -> None:
-    """The library for a chip has its part in assembly, and the agent finds all of it."""
+    """The library for a chip has its part in assembly."""
     source = project_of(tmp_path / "source", f'add_subdirectory("{project.ROOT}" dumpulse)',
-                        "add_executable(keyed keyed.c)",
-                        "target_link_libraries(keyed PRIVATE dumpulse::dumpulse)")
+                        "set_target_properties(dumpulse PROPERTIES EXCLUDE_FROM_ALL OFF)")
     built = build(source, tmp_path / "built", "-DCMAKE_SYSTEM_NAME=Generic",
                   "-DCMAKE_C_COMPILER=avr-gcc", "-DCMAKE_C_FLAGS=-mmcu=atmega328p -Os",
                   "-DCMAKE_ASM_FLAGS=-mmcu=atmega328p")
     assert b"dumpulse_tag_avr.S" in run(["ar", "t", built / "dumpulse/libdumpulse.a"], tmp_path)
-    assert b" T dumpulse_tag" in run(["avr-nm", built / "keyed"], tmp_path)
 
 
 # ---------------------------------------------------------------- Meson
@@ -145,11 +121,10 @@ PAGE = (make.HERE / "README.md").read_text()
 
 
 def try_meson(source: Path, more: Mapping[str, str] = NOTHING) -> None:
-    """Builds the programs by the lines of the page, and one more."""
+    """Builds the programs by the lines of the page."""
     (shown,) = re.findall("^```meson\n(.*?)^```", PAGE, re.M | re.S)
     (source / "meson.build").write_text(
-        f"project('consumer', 'c')\n{shown}"
-        "executable('keyed', 'keyed.c', dependencies: dumpulse)\n")
+        f"project('consumer', 'c')\n{shown}")
     run(["meson", "setup", "built"], source, more=more)
     run(["ninja", "-C", "built"], source, more=more)
     consumers.check(source / "built")
@@ -199,9 +174,11 @@ def test_an_installed_library(tmp_path: Path, install: Callable[[Path, Path], No
     assert run(["pkg-config", "--modversion", "dumpulse"], tmp_path, more=found) == b"4.5.6-dev\n"
     told = run(["pkg-config", "--variable=prefix", "dumpulse"], tmp_path, more=found).decode()
     assert Path(told.strip()).resolve() == prefix
+    assert sorted(path.name for path in (prefix / "include").iterdir()) == consumers.library("h")
+    assert b" T dumpulse_hear\n" in run(["nm", prefix / "lib/libdumpulse.a"], tmp_path)
     user = consumers.consumer(tmp_path / "consumer")
     (shown,) = re.findall("^    (cc .*)$", PAGE, re.M)
-    run(["sh", "-euc", f"for program in agent keyed node; do\n{shown} -o $program\ndone"
+    run(["sh", "-euc", f"for program in agent node; do\n{shown} -o $program\ndone"
          .replace("agent.c ", "$program.c ")], user, more=found)
     consumers.check(user)
     try_meson(user, more=found)  # without a wrap

@@ -14,7 +14,7 @@ uint16_t dumpulse_get_timestamp(void)
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
-    (void)fwrite(packet, 1, length, (FILE *)context); /* the cast is for C++ */
+    (void)fwrite(packet, 1, length, context);
 }
 
 int main(void)
