@@ -11,8 +11,9 @@ A reader sends dumpulse.REQUEST, and gets 260 bytes:
     for variable, (timestamp, sender, value) in dumpulse.entries(packet).items():
         print(variable, value)
 
-Without a frame, as on a serial line, Line finds the reports. There is no agent here. This is
-version 1 of the protocol: without keys, everybody on the network can set any variable.
+On a serial line, drop what has come before, and wait for 260 bytes: uart.read(260). There is no
+agent here. This is version 1 of the protocol: without keys, anyone on the network can set any
+variable.
 """
 
 __version__ = "@version@"
@@ -52,19 +53,3 @@ def entries(packet: bytes) -> dict[int, tuple[int, int, int]]:
         if high or low or sender or value:
             by_variable[variable] = high << 8 | low, sender, value
     return by_variable
-
-
-class Line:
-    """Finds reports among the bytes of a serial line. Begin a new one with each request."""
-
-    def __init__(self) -> None:
-        self.last = b""
-
-    def take(self, data: bytes) -> bytes | None:
-        """Takes bytes that came. Returns a report, or None as long as there is none."""
-        for position in range(len(data)):
-            self.last = (self.last + data[position:position + 1])[-REPORT_SIZE:]
-            if is_report(self.last):
-                report, self.last = self.last, b""
-                return report
-        return None

@@ -27,16 +27,6 @@ use crate::{checksum, Entry, Heartbeat, Variable, REPORT_SIZE, REQUEST};
 ///     _ => unreachable!("it was a request"),
 /// }
 /// ```
-///
-/// A report cannot be kept while the agent takes another packet:
-///
-/// ```compile_fail,E0499
-/// # use dumpulse::{Agent, REQUEST};
-/// let mut agent = Agent::new();
-/// let report = agent.process(&REQUEST, || 0);
-/// agent.process(&REQUEST, || 0);
-/// drop(report);
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
     table: [u8; REPORT_SIZE],
@@ -97,23 +87,12 @@ impl Agent {
     /// this before each request tells its readers the time.
     pub fn record(&mut self, heartbeat: Heartbeat, clock: impl FnOnce() -> u16) {
         let [high, low] = clock().to_be_bytes();
-        let entry = [high, low, heartbeat.sender, heartbeat.value];
-        self.write(heartbeat.variable, entry);
-    }
-
-    /// Makes a variable one that was never set. An agent may do this before the age of an entry
-    /// reaches 65536 units and the entry looks new.
-    pub fn forget(&mut self, variable: Variable) {
-        self.write(variable, [0; 4]);
+        let at = place(heartbeat.variable);
+        self.table[at..at + 4].copy_from_slice(&[high, low, heartbeat.sender, heartbeat.value]);
     }
 
     /// The entry of a variable, or `None` if it was never set.
     pub fn entry(&self, variable: Variable) -> Option<Entry> {
         Entry::of_table(&self.table, variable)
-    }
-
-    fn write(&mut self, variable: Variable, entry: [u8; 4]) {
-        let at = place(variable);
-        self.table[at..at + 4].copy_from_slice(&entry);
     }
 }

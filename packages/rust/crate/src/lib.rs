@@ -4,14 +4,11 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-#[cfg(feature = "std")]
-extern crate std;
-
 mod agent;
 mod packet;
 
 pub use agent::{Agent, Outcome};
-pub use packet::{BadReport, Entry, Heartbeat, NoVariable, Report, Variable};
+pub use packet::{BadReport, Entry, Heartbeat, Report, Variable};
 
 /// The number of variables of an agent.
 pub const VARIABLES: usize = 64;

@@ -7,13 +7,6 @@ use core::fmt;
 const MAGIC: u8 = 0xF1;
 
 /// The number of a variable: 0 to 63.
-///
-/// ```
-/// use dumpulse::{NoVariable, Variable};
-///
-/// assert_eq!(Variable::try_from(63).map(u8::from), Ok(63));
-/// assert_eq!(Variable::try_from(64), Err(NoVariable(64)));
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Variable(u8);
 
@@ -37,33 +30,6 @@ impl Variable {
         (0..VARIABLES as u8).map(Self)
     }
 }
-
-impl TryFrom<u8> for Variable {
-    type Error = NoVariable;
-
-    fn try_from(number: u8) -> Result<Self, NoVariable> {
-        Self::new(number).ok_or(NoVariable(number))
-    }
-}
-
-impl From<Variable> for u8 {
-    fn from(variable: Variable) -> Self {
-        variable.get()
-    }
-}
-
-/// This number is no variable: it is above 63.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoVariable(pub u8);
-
-impl fmt::Display for NoVariable {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "{} is no variable: they are 0 to 63", self.0)
-    }
-}
-
-#[cfg(feature = "std")]
-impl std::error::Error for NoVariable {}
 
 /// What a node tells the agent: "I am alive", and a value.
 ///
@@ -186,11 +152,6 @@ impl<'a> Report<'a> {
         let table = self.0;
         Variable::all().filter_map(move |each| Some((each, Entry::of_table(table, each)?)))
     }
-
-    /// The bytes.
-    pub const fn as_bytes(&self) -> &'a [u8; REPORT_SIZE] {
-        self.0
-    }
 }
 
 /// Why a packet is not a report.
@@ -217,6 +178,3 @@ impl fmt::Display for BadReport {
         }
     }
 }
-
-#[cfg(feature = "std")]
-impl std::error::Error for BadReport {}
