@@ -53,7 +53,8 @@ GIVEN = """
 #else
 #define CAN_MAX_DLEN 8U
 #endif
-enum { CAN_STD_ID_MASK = 0x7FF, CAN_MODE_FD, CAN_FRAME_FDF, CAN_FRAME_BRS, CAN_FRAME_ESI };
+enum { CAN_STD_ID_MASK = 0x7FF, CAN_MODE_FD = 4 };
+enum { CAN_FRAME_FDF = 4, CAN_FRAME_BRS = 8, CAN_FRAME_ESI = 16 };
 enum { K_FOREVER };
 #define DEVICE_DT_GET(node) NULL
 #define CAN_MSGQ_DEFINE(name, most) int name = most
@@ -70,38 +71,34 @@ typedef int k_timepoint_t;
 AGENT = "get_timestamp send_packet"
 
 
-def check(module: Path, tmp_path: Path, config: str = "", hooks: str = AGENT) -> None:
-    """Checks module.yml, asks Kconfig, and lets CMake read the module and a compiler the sample.
-    All of what the module compiles is linked: these hooks must be missing, and no others."""
-    said = yaml.safe_load((module / "zephyr/module.yml").read_text())
-    assert said == {"name": project.NAME, "samples": [str(Path(SAMPLE).parent)],
-                    "build": {"cmake": "packages/zephyr", "kconfig": "packages/zephyr/Kconfig"}}
-    sample = module / SAMPLE
-    (tmp_path / "prj.conf").write_text((sample / "prj.conf").read_text() + config)
-    run([PROGRAMS / "python", "-c", SETTINGS, module / said["build"]["kconfig"],
-         tmp_path / "prj.conf"], tmp_path)
-    (tmp_path / "module.cmake").write_text(
-        f"{BEFORE}include({module / said['build']['cmake']}/CMakeLists.txt)\n")
-    told = try_run(["cmake", "-P", "module.cmake"], tmp_path).stderr.decode().splitlines()
-    assert told[0] == f"include_directories {module};{module / 'extras'}"
-    missing = set()
-    if hooks:
-        assert told[1] == "library_named dumpulse" and len(told) == 3
-        sources = told[2].removeprefix("library_sources ").split(";")
-        run(["gcc", "-r", "-nostdlib", f"-I{module}", *sources, "-o", "linked.o"], tmp_path)
-        missing = {*run(["nm", "--undefined-only", "--just-symbols", "linked.o"],
-                        tmp_path).decode().split()}
-    assert {name for name in missing if name.startswith("dumpulse_")} == {
-        f"dumpulse_{hook}" for hook in hooks.split()}
-    for option in ("-UCONFIG_CAN_FD_MODE", "-DCONFIG_CAN_FD_MODE"):
-        consumers.compiles(GIVEN, sample / "src" / "main.c", f"-I{module}", option)
-
-
 @pytest.mark.parametrize(("settings", "hooks"), [
     ("", AGENT), ("NODE", ""), ("WATCH", f"{AGENT} changed"),
     ("KEYED_AGENT", f"{AGENT} get_key load store"),
     ("KEYED_AGENT MIXED WATCH", f"{AGENT} get_key load store changed"),
     ("KEYED_NODE", "get_key"), ("KEYED_READER", "get_key")])
 def test_each_role(tmp_path: Path, settings: str, hooks: str) -> None:
+    """Checks module.yml, asks Kconfig, and lets CMake read the module and a compiler the sample.
+    All of what the module compiles is linked: these hooks must be missing, and no others."""
     config = "".join(f"CONFIG_DUMPULSE_{each}=y\n" for each in settings.split())
-    check(project.ROOT, tmp_path, config, hooks)
+    said = yaml.safe_load((project.ROOT / "zephyr/module.yml").read_text())
+    assert said == {"name": project.NAME, "samples": [str(Path(SAMPLE).parent)],
+                    "build": {"cmake": "packages/zephyr", "kconfig": "packages/zephyr/Kconfig"}}
+    sample = project.ROOT / SAMPLE
+    (tmp_path / "prj.conf").write_text((sample / "prj.conf").read_text() + config)
+    run([PROGRAMS / "python", "-c", SETTINGS, project.ROOT / said["build"]["kconfig"],
+         tmp_path / "prj.conf"], tmp_path)
+    (tmp_path / "module.cmake").write_text(
+        f"{BEFORE}include({project.ROOT / said['build']['cmake']}/CMakeLists.txt)\n")
+    told = try_run(["cmake", "-P", "module.cmake"], tmp_path).stderr.decode().splitlines()
+    assert told[0] == f"include_directories {project.ROOT};{project.ROOT / 'extras'}"
+    missing = set()
+    if hooks:
+        assert told[1] == "library_named dumpulse" and len(told) == 3
+        sources = told[2].removeprefix("library_sources ").split(";")
+        run(["gcc", "-r", "-nostdlib", f"-I{project.ROOT}", *sources, "-o", "linked.o"], tmp_path)
+        missing = {*run(["nm", "--undefined-only", "--just-symbols", "linked.o"],
+                        tmp_path).decode().split()}
+    assert {name for name in missing if name.startswith("dumpulse_")} == {
+        f"dumpulse_{hook}" for hook in hooks.split()}
+    for option in ("-UCONFIG_CAN_FD_MODE", "-DCONFIG_CAN_FD_MODE"):
+        consumers.compiles(GIVEN, sample / "src" / "main.c", f"-I{project.ROOT}", option)

@@ -81,6 +81,7 @@ int main(void)
     static const struct can_filter heartbeats = {.id = BASE, .mask = CAN_STD_ID_MASK - 63};
     static const struct can_filter requests = {.id = BASE + FD_REQUEST_AT,
                                                .mask = CAN_STD_ID_MASK - 1};
+    static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
     struct can_frame frame;
 
     if (!device_is_ready(bus) || can_add_rx_filter_msgq(bus, &received, &heartbeats) < 0 ||
@@ -92,9 +93,13 @@ int main(void)
     for (;;) {
         if (k_msgq_get(&received, &frame, K_FOREVER) != 0)
             continue;
-        bool fd = frame.id == BASE + FD_REQUEST_AT;
-        if ((frame.flags & ~(CAN_FRAME_BRS | CAN_FRAME_ESI)) != (fd ? CAN_FRAME_FDF : 0))
-            continue; /* remote frames, and other frames of CAN FD, are not for us */
+        /* Other flags are those of remote frames. A frame of CAN FD can only be a request, which
+         * has an identifier of its own; a classic frame means nothing there. */
+        bool fd = (frame.flags & CAN_FRAME_FDF) != 0;
+        if ((frame.flags & ~(CAN_FRAME_FDF | CAN_FRAME_BRS | CAN_FRAME_ESI)) != 0 ||
+            fd != (frame.id == BASE + FD_REQUEST_AT) ||
+            (fd && memcmp(frame.data, request, sizeof request) != 0))
+            continue;
         (void)dumpulse_record(&agent, SELF, SELF_SENDER, given_up);
         (void)dumpulse_process_packet(&agent, frame.data, can_dlc_to_bytes(frame.dlc), &fd);
     }
