@@ -96,8 +96,6 @@ License: Expat
 
 License: Expat
 @licence@""",
-    "tests/control": "Tests: units\nDepends: dumpulse, python3-dumpulse\n"
-                     "Restrictions: isolation-machine, needs-root",
     "python3-dumpulse.install": "usr/lib/python3",
     "libdumpulse-dev.install": "usr/include\nusr/lib/*-*",
     "dumpulse.install": "usr/bin\nusr/sbin\nusr/share/doc/dumpulse/examples\nusr/share/man",

@@ -1,8 +1,6 @@
 -- Shows Dumpulse's packets of version 1, over UDP and CAN, in Wireshark and tshark. Copy this file
--- into the folder of personal Lua plugins, which Help > About > Folders names, or give it to one
--- command: tshark -X lua_script:dumpulse.lua.
--- Filters begin with "dumpulse.". The port and the first CAN identifier are in Preferences >
--- Protocols.                                                      SPDX-License-Identifier: MIT
+-- into the folder of personal Lua plugins, which Help > About > Folders names. The port and the
+-- first CAN identifier are in Preferences > Protocols.            SPDX-License-Identifier: MIT
 
 set_plugin_info({version = "@version@", description = "Dumpulse"})
 
