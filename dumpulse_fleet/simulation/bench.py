@@ -3,9 +3,8 @@
     python -m dumpulse_fleet.simulation.bench [SECONDS]     30 seconds a line unless given
 
 `dumpulse-fleet serve` has web, store, alerts and a webhook; CPU and memory are those of its
-process, Python and numpy included. The fake fleet runs in a process of its own. Keyed agents have a
-new epoch every 10 s. All agents are well, so each other state is a false one. The last column is
-how many programs want to run."""
+process, Python and numpy included. The fake fleet runs in a process of its own. All agents are
+well, so each other state is a false one. The last column is how many programs want to run."""
 
 import contextlib
 import json
@@ -23,31 +22,23 @@ from collections.abc import Iterator
 from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from tools.programs import as_program
 
-LINES = ((10_000, 1.0, False), (10_000, 1.0, True), (100_000, 10.0, False))  # agents, s, keys
-MOST_CPU, MOST_KEYED_CPU = 25.0, 60.0  # µs a report
-EPOCH = 10  # s of an epoch of agents with keys
+LINES = ((10_000, 1.0), (100_000, 10.0))  # agents, s
+MOST_CPU = 25.0  # µs a report
 NAMES = "[dumpulse]\nnow-from = 0\n" + "".join(f"[{number}]\n" for number in range(1, 16))
-HEAD = " agents  each keys  reports  a report  CPU    memory  lost  late  void false  load"
+HEAD = " agents  each  reports  a report  CPU    memory  lost  late  void false  load"
 
 
 @contextlib.contextmanager
-def service(folder: pathlib.Path, fake: FakeFleet, period: float, keyed: bool) -> Iterator[str]:
+def service(folder: pathlib.Path, fake: FakeFleet, period: float) -> Iterator[str]:
     """The address of dumpulse-fleet with all its parts."""
-    hosts = [fake.address(row).partition(":")[0] for row in range(fake.count)]
-    (folder / "keys").mkdir()
-    for row, host in enumerate(hosts if keyed else ()):
-        path = folder / "keys" / f"{host}-readers.key"
-        path.touch(0o600)
-        path.write_text(f"{row:032x}\n")
     (folder / "names.ini").write_text(NAMES)
     (folder / "targets.json").write_text(json.dumps(
         [{"targets": [fake.address(row) for row in range(fake.count)]}]))
     (folder / "fleet.toml").write_text(
         "[collector]\nstate = 'state'\ngrace = '0'\n[web]\nlisten = '127.0.0.1:0'\n"
         "[defaults]\nnames = 'names.ini'\n"
-        + "keys = 'keys'\n" * keyed + f"period = '{period:g}s'\n[[agents]]\n"
-        "file = 'targets.json'\nsite = 'here'\n"
-        f"[[notify]]\nwebhook = 'http://127.0.0.1:9/'\n")
+        f"period = '{period:g}s'\n[[agents]]\nfile = 'targets.json'\nsite = 'here'\n"
+        "[[notify]]\nwebhook = 'http://127.0.0.1:9/'\n")
     with subprocess.Popen(
             [sys.executable, "-m", "dumpulse_fleet", "serve",
              "--config.file", str(folder / "fleet.toml")],
@@ -86,10 +77,10 @@ def false_states(address: str) -> int:
     return int(now) + sum(event["now"] not in ("alive", "pending") for event in events)
 
 
-def measure(count: int, period: float, keyed: bool, seconds: float) -> bool:
+def measure(count: int, period: float, seconds: float) -> bool:
     """Prints a line, and says whether it is as good as it must be."""
-    with tempfile.TemporaryDirectory() as folder, FakeFleet(count, keyed=EPOCH * keyed) as fake, \
-            service(pathlib.Path(folder), fake, period, keyed) as address:
+    with tempfile.TemporaryDirectory() as folder, FakeFleet(count) as fake, \
+            service(pathlib.Path(folder), fake, period) as address:
         time.sleep(2 * period + 2)
         before = page(f"{address}/metrics")
         time.sleep(seconds)
@@ -103,11 +94,11 @@ def measure(count: int, period: float, keyed: bool, seconds: float) -> bool:
         "reports", "lost_rounds", "late_reports", "void_rounds"))
     cpu = grown("process_cpu_seconds_total")
     cost = cpu / max(1, reports) * 1e6
-    print(f"{count:7,} {period:4g} s {'yes' if keyed else 'no':4} {reports / seconds:7,.0f}/s "
+    print(f"{count:7,} {period:4g} s {reports / seconds:7,.0f}/s "
           f"{cost:5.1f} µs {cpu / seconds * 100:4.0f} % "
           f"{number(after, 'process_resident_memory_bytes') / (1 << 20):5.0f} MiB {lost:5,} "
           f"{late:5,} {void:5,} {false:5,} {os.getloadavg()[0]:5.1f}", flush=True)
-    return not (lost or false) and cost <= (MOST_KEYED_CPU if keyed else MOST_CPU)
+    return not (lost or false) and cost <= MOST_CPU
 
 
 def main() -> None:

@@ -25,9 +25,10 @@ ROOT = Path(__file__).resolve().parents[2]
 NODES = range(1, 9)  # Variables of examples/vehicle.ini; 0 is the agent's own clock.
 AGENTS = 50
 SITES = ("harbour", "hill", "mill", "north field", "south field")
-# What may happen to an agent, by the words of fake_fleet.c, what ends it, and for how many seconds.
-TROUBLES = (("die", "live", 45), ("stop 1", "stop 0", 40), ("stop 5", "stop 0", 40),
-            ("reboot", "live", 1), ("odd 3", "odd 0", 25), ("lie", "honest", 30))
+# What may happen to an agent or a variable of it, by the words of fake_fleet.c, what ends it, and
+# for how many seconds.
+TROUBLES = (("die", 0, "live", 45), ("stop", 1, "go", 40), ("stop", 5, "go", 40),
+            ("reboot", 0, "live", 1), ("odd", 3, "odd", 25), ("lie", 0, "honest", 30))
 FIRST_S, CALM_S = 12, 130  # s in which all is well; s between two troubles of an agent, on average
 OUTAGE_S = 90  # s between two times that a whole site is silent, gateway and all
 
@@ -48,8 +49,8 @@ def tell_story(fake: FakeFleet, ending: threading.Event) -> None:
         for number in range(AGENTS) if seconds >= FIRST_S else ():
             gone = site_of(number) == site
             if number not in busy and (gone or chance.random() < 1 / CALM_S):
-                verb, end, lasts = TROUBLES[0] if gone else chance.choice(TROUBLES)
-                fake.tell(verb, number, number)
+                verb, variable, end, lasts = TROUBLES[0] if gone else chance.choice(TROUBLES)
+                fake.tell(verb, number, number, variable)
                 busy[number] = seconds + lasts, end
         seconds += 1
 
@@ -109,8 +110,7 @@ def run(options: argparse.Namespace) -> int:
     with contextlib.ExitStack() as parts:
         folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="dumpulse-fleet-")))
         # In groups of their own, so that Ctrl-C does not reach them before we end them.
-        fake = parts.enter_context(FakeFleet(
-            AGENTS, "setsid", variables=len(NODES), vary=20))
+        fake = parts.enter_context(FakeFleet(AGENTS, variables=len(NODES)))
         ending = threading.Event()
         story = threading.Thread(target=tell_story, args=(fake, ending))
         story.start()

@@ -1,34 +1,29 @@
-/* A fake fleet: each address of the loopback from 127.1.0.0 on is an agent.
+/* A fake fleet: each address of the loopback from 127.1.0.0 on is an agent of version 1.
  * SPDX-License-Identifier: MIT
  *
- * One process and one socket. The address to which a request was sent says which agent it is for.
- * Each agent has a dumpulse of its own, and answers by the library. Variable 0 is its own; those
- * from 1 on beat every `beat` ms, each with a phase of its own. Nothing is done until a request
- * comes: then the last heartbeat of each variable is recorded, with the time when it was due.
+ * It shares no code with the project, so the harness may judge the fleet by it. The address to
+ * which a request was sent decides which agent answers. Their clocks, with a tick of 1 s, run
+ * `speed` times as fast as the system's. Variable 0 is an agent's own clock. Each later one has a
+ * heartbeat in each tick, with its number as its value, until it is stopped.
  *
- *   fake_fleet COUNT [name=value]...  variables=15 beat=1000 tick=1000 (ms) seed=1 loss=0 twice=0
- *                                     (percent) delay=0 jitter=0 (ms) keyed=0 (s) vary=0
+ *     fake_fleet PORT COUNT SPEED VARIABLES BOOT      BOOT: ticks from a boot to the heartbeats
  *
- * jitter: up to so much is added to the delay, so that answers overtake each other. twice: so many
- * come twice. keyed: they speak version 2, and an epoch begins after so many seconds. The number of
- * an agent is its master key, in 16 bytes. vary: a variable has its number as its value, or up to
- * so much more.
- *
- * Standard input takes lines like "die 0 9", which is for the agents 0 to 9:
- *   die        they do not answer any more        live     they answer again
- *   reboot     they lose their table, and their clock begins at 0
- *   lie        their reports are damaged          honest   not any more
- *   silence    their variables do not beat        speak    they beat again
- *   stop V F L their variable V does not beat any more; with 0, all do
- *   odd V F L  their variable V has the value ODD; with 0, none has
- * The end of the input ends the process. It answers each line with its first word.
- */
-#define _GNU_SOURCE /* NOLINT: for recvmmsg and sendmmsg */
+ * It prints its port, and acknowledges each line of the standard input by a line. Lines are like
+ * "die 0 9 0", which is for the agents 0 to 9. The last number is for stop and odd: a variable.
+ *   die      they do not answer any more        live     they answer again
+ *   lie      their reports are damaged          honest   not any more
+ *   stop     a variable has no heartbeats any more (0: all of them have none)
+ *   go       all variables have heartbeats again
+ *   odd      a variable has the value ODD (0: none has)
+ *   reboot   they lose their table, and their clock begins at 0
+ *   idle S   prints how many agents had no request for S ticks, and for how many this process has
+ *            not answered at most since the last such line
+ * The end of the input ends the process. */
+#define _GNU_SOURCE /* NOLINT: for in_pktinfo */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <math.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,382 +31,189 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dumpulse_keyed.h"
-
-enum { BATCH = 256, FIRST = 0x7F010000, MOST = 1 << 23, WAITING = 1 << 16, ODD = 255 };
+enum { FIRST = 0x7F010000, REPORT = 260, ODD = 255, MOST = 1 << 23 };
 
 struct agent {
-    dumpulse_keyed keyed; /* without keys, only its table is used */
-    double ticked;        /* when its epoch began */
-    double begun;         /* s: when its clock was 0 */
-    double quiet;         /* no heartbeat after this time */
-    double since;         /* no heartbeat before this time */
-    uint8_t dead, lies;
-    long stopped, odd; /* a variable; 0: none */
+    double boot, stop, polled; /* ticks; stop 0: all variables have heartbeats */
+    int dead, lies;
+    int stopped, odd; /* variables */
 };
-
 static struct agent *agents;
-enum { VARIABLES, BEAT, TICK, LOSS, TWICE, DELAY, JITTER, KEYED, VARY, OPTIONS };
-static long option[OPTIONS] = {15, 1000, 1000, 0, 0, 0, 0, 0, 0};
-static const char *const names[OPTIONS] = {"variables", "beat",   "tick",  "loss", "twice",
-                                           "delay",     "jitter", "keyed", "vary"};
 static long count;
-static uint64_t chance = 1;
-static uint16_t stamp;
-static long working; /* the number of an agent */
-static uint8_t answer[DUMPULSE_KEYED_REPORT_SIZE];
-static size_t answered; /* bytes of it */
+static int variables;
+static double speed, first_beat, longest, seen; /* The last three are in ticks. */
 
-static uint64_t draw(void)
-{
-    chance ^= chance << 13;
-    chance ^= chance >> 7;
-    chance ^= chance << 17;
-    return chance;
-}
-
-static int happens(long percent)
-{
-    return (long)(draw() >> 11) % 100 < percent;
-}
-
-static double seconds(clockid_t clock)
+static double ticks(clockid_t clock)
 {
     struct timespec now;
 
     (void)clock_gettime(clock, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return ((double)now.tv_sec + (double)now.tv_nsec / 1e9) * speed;
 }
 
-uint16_t dumpulse_get_timestamp(void)
+static void write_entry(uint8_t *report, int variable, double clock, int value)
 {
-    return stamp;
+    const uint16_t stamp = (uint16_t)(uint64_t)clock;
+    const uint8_t entry[] = {(uint8_t)(stamp >> 8), (uint8_t)stamp, (uint8_t)(10 + variable),
+                             (uint8_t)value};
+
+    memcpy(report + 4 + sizeof entry * (size_t)variable, entry, sizeof entry);
 }
 
-void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+static void make_report(uint8_t *report, const struct agent *agent, double now)
 {
-    (void)context;
-    memcpy(answer, packet, length);
-    answered = length;
-}
+    uint32_t a = 1, b = 0;
 
-void dumpulse_get_key(uint8_t key[16], uint8_t label)
-{
-    memset(key, 0, 12);
-    for (int i = 0; i < 4; i++)
-        key[12 + i] = (uint8_t)((unsigned long)working >> (24 - 8 * i));
-    dumpulse_label_key(key, label, 0);
-}
-
-uint32_t dumpulse_load(void)
-{
-    return 0;
-}
-
-bool dumpulse_store(uint32_t number)
-{
-    (void)number;
-    return true;
-}
-
-/* The next epoch begins for all labels. Their beacons are for nobody. */
-static void begin_epoch(struct agent *agent, double now)
-{
-    if (agent->ticked == 0)
-        (void)dumpulse_keyed_begin(&agent->keyed);
-    else
-        for (int label = 0; label <= (int)DUMPULSE_READER_LABEL; label++)
-            (void)dumpulse_keyed_next(&agent->keyed, NULL);
-    agent->ticked = now;
-}
-
-/* The agent's timestamp at a time of CLOCK_BOOTTIME. */
-static uint16_t stamp_at(const struct agent *agent, double when)
-{
-    return (uint16_t)(int64_t)floor((when - agent->begun) * 1000 / (double)option[TICK]);
-}
-
-/* Makes the answer of an agent to a packet that came now. */
-static void make_answer(struct agent *agent, const uint8_t *packet, double now)
-{
-    const double beat = (double)option[BEAT] / 1000;
-
-    for (long i = 1; i <= option[VARIABLES]; i++) {
-        const double phase = beat * (double)((i * 37 + (agent - agents) * 11) % 64) / 64;
-        const double end = now < agent->quiet ? now : agent->quiet;
-        const double last = floor((end - phase) / beat) * beat + phase;
-        if (last < agent->since || i == agent->stopped)
-            continue;
-        stamp = stamp_at(agent, last);
-        const long more = option[VARY] > 0 ? (long)(draw() >> 11) % (option[VARY] + 1) : 0;
-        (void)dumpulse_record(&agent->keyed.agent, (uint8_t)i, (uint8_t)(i + 10),
-                              i == agent->odd ? ODD : (uint8_t)(i + more));
+    memset(report, 0, REPORT);
+    write_entry(report, 0, now - agent->boot, 0);
+    for (int i = 1; i <= variables; i++) {
+        const int stops = agent->stop > 0 && (agent->stopped == 0 || agent->stopped == i);
+        const double beat = stops ? agent->stop : now;
+        if (beat >= agent->boot + first_beat)
+            write_entry(report, i, beat - agent->boot, i == agent->odd ? ODD : i);
     }
-    stamp = stamp_at(agent, now);
-    (void)dumpulse_record(&agent->keyed.agent, 0, 10, 0);
-    if (option[KEYED]) {
-        if (agent->ticked == 0 || now - agent->ticked >= (double)option[KEYED])
-            begin_epoch(agent, now);
-        answered = 0;
-        (void)dumpulse_keyed_process(&agent->keyed, packet, DUMPULSE_PACKET_SIZE, NULL);
-    } else {
-        (void)dumpulse_process_packet(&agent->keyed.agent, packet, DUMPULSE_PACKET_SIZE, NULL);
+    for (int i = 4; i < REPORT; i++) {
+        a = (a + report[i]) % 65521;
+        b = (b + a) % 65521;
     }
-    answer[100] ^= agent->lies;
+    const uint32_t sum = htonl(b << 16 | a);
+    memcpy(report, &sum, 4);
+    report[100] ^= (uint8_t)agent->lies;
 }
 
-static void obey(char *line, double now)
+/* Answers a request, if there is one. Returns whether there was a packet. */
+static int answer(int file)
 {
-    const char *verb = line;
-    char *rest = strchr(line, ' ');
+    uint8_t request[16], report[REPORT];
+    union {
+        char bytes[64];
+        struct cmsghdr align;
+    } control;
+    struct sockaddr_in from;
+    struct iovec part = {request, sizeof request};
+    struct msghdr message = {.msg_name = &from,
+                             .msg_namelen = sizeof from,
+                             .msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    const ssize_t size = recvmsg(file, &message, MSG_DONTWAIT);
+    struct cmsghdr *head = size == 8 ? CMSG_FIRSTHDR(&message) : NULL;
 
-    if (rest == NULL)
+    if (head == NULL || memcmp(request, "AreyouOK", 8) != 0)
+        return size >= 0;
+    struct in_pktinfo *to = (struct in_pktinfo *)(void *)CMSG_DATA(head);
+    const long number = (long)ntohl(to->ipi_addr.s_addr) - FIRST;
+    if (number < 0 || number >= count)
+        return 1;
+    const double now = ticks(CLOCK_MONOTONIC);
+    agents[number].polled = now;
+    if (agents[number].dead)
+        return 1;
+    make_report(report, &agents[number], now);
+    message.msg_iov = &(struct iovec){report, sizeof report};
+    to->ipi_spec_dst = to->ipi_addr;
+    to->ipi_ifindex = 0;
+    (void)sendmsg(file, &message, 0);
+    return 1;
+}
+
+static void change(struct agent *agent, const char *verb, int variable, double now)
+{
+    if (strcmp(verb, "die") == 0 || strcmp(verb, "live") == 0)
+        agent->dead = verb[0] == 'd';
+    else if (strcmp(verb, "lie") == 0 || strcmp(verb, "honest") == 0)
+        agent->lies = verb[0] == 'l';
+    else if (strcmp(verb, "reboot") == 0)
+        agent->boot = now;
+    else if (strcmp(verb, "odd") == 0)
+        agent->odd = variable;
+    else {
+        agent->stop = strcmp(verb, "stop") == 0 ? now : 0;
+        agent->stopped = variable;
+    }
+}
+
+static void obey(void)
+{
+    char line[100], *rest = line;
+
+    if (fgets(line, sizeof line, stdin) == NULL)
+        exit(0);
+    const char *verb = strsep(&rest, " ");
+    const double first = rest != NULL ? strtod(rest, &rest) : 0;
+    const long last = rest != NULL ? strtol(rest, &rest, 10) : 0;
+    const int variable = rest != NULL ? (int)strtol(rest, NULL, 10) : 0;
+    const double now = ticks(CLOCK_MONOTONIC);
+    if (strcmp(verb, "idle") == 0) {
+        long idle = 0;
+        for (long i = 0; i < count; i++)
+            idle += now - agents[i].polled > first;
+        (void)printf("%ld %.1f\n", idle, longest);
+        longest = 0;
         return;
-    *rest++ = '\0';
-    const char *const takes_one[] = {"stop", "odd"};
-    double by = 0;
-    for (size_t i = 0; i < sizeof takes_one / sizeof takes_one[0]; i++)
-        if (strcmp(verb, takes_one[i]) == 0)
-            by = strtod(rest, &rest);
-    const long first = strtol(rest, &rest, 10), last = strtol(rest, NULL, 10);
-    for (long i = first < 0 ? 0 : first; i <= last && i < count; i++) {
-        struct agent *agent = &agents[i];
-        if (strcmp(verb, "die") == 0)
-            agent->dead = 1;
-        else if (strcmp(verb, "live") == 0)
-            agent->dead = 0;
-        else if (strcmp(verb, "lie") == 0)
-            agent->lies = 1;
-        else if (strcmp(verb, "honest") == 0)
-            agent->lies = 0;
-        else if (strcmp(verb, "silence") == 0)
-            agent->quiet = now;
-        else if (strcmp(verb, "speak") == 0)
-            agent->quiet = INFINITY;
-        else if (strcmp(verb, "stop") == 0)
-            agent->stopped = (long)by;
-        else if (strcmp(verb, "odd") == 0)
-            agent->odd = (long)by;
-        else if (strcmp(verb, "reboot") == 0) {
-            memset(&agent->keyed.agent, 0, sizeof agent->keyed.agent);
-            agent->begun = agent->since = now;
-        }
     }
-    (void)puts(verb);
-    (void)fflush(stdout);
+    for (long i = (long)first; i <= last && i < count; i++)
+        change(&agents[i], verb, variable, now);
+    (void)puts("done");
 }
 
-static struct mmsghdr messages[BATCH];
-static struct iovec vectors[BATCH];
-static struct sockaddr_in peers[BATCH];
-static uint8_t packets[BATCH][DUMPULSE_KEYED_REPORT_SIZE];
-static union {
-    char bytes[64];
-    struct cmsghdr align;
-} controls[BATCH];
-
-static struct waiting {
-    double due;
-    struct sockaddr_in peer;
-    struct in_pktinfo from;
-    size_t length;
-    uint8_t packet[DUMPULSE_KEYED_REPORT_SIZE];
-} * waiting;
-static unsigned oldest, newest;
-
-static struct in_pktinfo *info_of(struct msghdr *message)
+static int make_agents(void)
 {
-    struct cmsghdr *header = CMSG_FIRSTHDR(message);
-
-    return header != NULL && header->cmsg_type == IP_PKTINFO
-               ? (struct in_pktinfo *)(void *)CMSG_DATA(header)
-               : NULL;
+    agents = count > 0 && count <= MOST ? calloc((size_t)count, sizeof *agents) : NULL;
+    if (agents == NULL)
+        return 0;
+    seen = ticks(CLOCK_MONOTONIC);
+    /* Neither near Unix time, which a clock that can be set shows, nor near 0, where a reboot could
+     * be a clock that was set back. */
+    const double age = ((uint64_t)ticks(CLOCK_REALTIME) & 0x8000) != 0 ? 10000 : 40000;
+    for (long i = 0; i < count; i++)
+        agents[i] = (struct agent){.boot = seen - age - (double)(i * 7 % 10000), .polled = -1e9};
+    return 1;
 }
 
-static void prepare(int i, struct in_pktinfo from, size_t length)
-{
-    struct msghdr *message = &messages[i].msg_hdr;
-
-    vectors[i] = (struct iovec){packets[i], length};
-    *message = (struct msghdr){.msg_name = &peers[i],
-                               .msg_namelen = sizeof peers[i],
-                               .msg_iov = &vectors[i],
-                               .msg_iovlen = 1,
-                               .msg_control = controls[i].bytes,
-                               .msg_controllen = sizeof controls[i].bytes};
-    struct cmsghdr *header = CMSG_FIRSTHDR(message);
-    header->cmsg_level = IPPROTO_IP;
-    header->cmsg_type = IP_PKTINFO;
-    header->cmsg_len = CMSG_LEN(sizeof from);
-    message->msg_controllen = CMSG_SPACE(sizeof from);
-    memcpy(CMSG_DATA(header), &from, sizeof from);
-}
-
-static void send_all(int where, int ready)
-{
-    for (int done = 0; done < ready;) {
-        const int sent = sendmmsg(where, messages + done, (unsigned)(ready - done), 0);
-        done += sent > 0 ? sent : 1;
-    }
-}
-
-/* Takes requests, and answers them or lets the answers wait. Returns whether there were any. */
-static int take(int where, double now)
-{
-    static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
-    int ready = 0;
-
-    for (int i = 0; i < BATCH; i++)
-        prepare(i, (struct in_pktinfo){0}, sizeof packets[i]);
-    for (int i = 0; i < BATCH; i++)
-        messages[i].msg_hdr.msg_controllen = sizeof controls[i].bytes;
-    const int came = recvmmsg(where, messages, BATCH, MSG_DONTWAIT, NULL);
-    for (int i = 0; i < came; i++) {
-        const struct in_pktinfo *info = info_of(&messages[i].msg_hdr);
-        if (info == NULL || messages[i].msg_len != sizeof request ||
-            (!option[KEYED] && memcmp(packets[i], request, sizeof request) != 0))
-            continue;
-        const long which = (long)ntohl(info->ipi_addr.s_addr) - FIRST;
-        if (which < 0 || which >= count || agents[which].dead || happens(option[LOSS]))
-            continue;
-        struct in_pktinfo from = {.ipi_spec_dst = info->ipi_addr};
-        const struct sockaddr_in peer = peers[i];
-        working = which;
-        make_answer(&agents[which], packets[i], now);
-        if (answered == 0)
-            continue;
-        const double due = now + (double)option[DELAY] / 1000 +
-                           (double)option[JITTER] / 1000 * (double)(draw() >> 40) / (1 << 24);
-        for (int left = happens(option[TWICE]) ? 2 : 1; left > 0; left--) {
-            struct waiting *one = &waiting[newest++ % WAITING];
-            *one = (struct waiting){due, peer, from, answered, {0}};
-            memcpy(one->packet, answer, sizeof answer);
-        }
-        if (due > now || newest != oldest + 1)
-            continue;
-        newest--;
-        peers[ready] = peer; /* ready <= i: it was read already */
-        memcpy(packets[ready], answer, answered);
-        prepare(ready++, from, answered);
-    }
-    send_all(where, ready);
-    return came > 0;
-}
-
-static void send_waiting(int where, double now)
-{
-    int ready = 0;
-
-    for (unsigned at = oldest; at != newest && ready < BATCH; at++) {
-        struct waiting *one = &waiting[at % WAITING];
-        if (one->due <= now) {
-            peers[ready] = one->peer;
-            memcpy(packets[ready], one->packet, sizeof one->packet);
-            prepare(ready++, one->from, one->length);
-            one->due = INFINITY; /* it was sent */
-        }
-        if (at == oldest && isinf(one->due))
-            oldest++;
-    }
-    send_all(where, ready);
-}
-
-static bool choose(const char *text) /* NAME=VALUE */
-{
-    const char *value = strchr(text, '=');
-
-    if (value == NULL)
-        return false;
-    const size_t length = (size_t)(value++ - text);
-    for (size_t which = 0; which < OPTIONS; which++) {
-        if (strlen(names[which]) == length && memcmp(text, names[which], length) == 0) {
-            option[which] = strtol(value, NULL, 10);
-            return true;
-        }
-    }
-    if (strncmp(text, "seed=", 5) != 0)
-        return false;
-    chance = strtoull(value, NULL, 10) * 2 + 1;
-    return true;
-}
-
-static bool make_agents(void)
-{
-    agents = calloc((size_t)count, sizeof *agents);
-    waiting = calloc(WAITING, sizeof *waiting);
-    if (agents == NULL || waiting == NULL)
-        return false;
-    const double now = seconds(CLOCK_BOOTTIME);
-    const int64_t unix_ticks = (int64_t)(seconds(CLOCK_REALTIME) * 1000) / option[TICK];
-    for (long i = 0; i < count; i++) {
-        /* Not near Unix time: the collector would take its clock for one that can be set. */
-        do
-            agents[i].begun = now - (double)((draw() >> 11) % 200000);
-        while ((uint16_t)(unix_ticks - stamp_at(&agents[i], now) + 1024) < 2048);
-        agents[i].quiet = INFINITY;
-        agents[i].since = -INFINITY;
-    }
-    return true;
-}
-
-static int listening(void) /* says the port */
+/* Prints the port. Returns -1 if that cannot be used. */
+static int listening(const char *port)
 {
     struct sockaddr_in here = {.sin_family = AF_INET};
     socklen_t size = sizeof here;
-    const int on = 1, room = 32 << 20, where = socket(AF_INET, SOCK_DGRAM, 0);
+    const int on = 1, room = 32 << 20, file = socket(AF_INET, SOCK_DGRAM, 0);
 
-    (void)setsockopt(where, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
-    if (setsockopt(where, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room) != 0)
-        (void)setsockopt(where, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
-    if (bind(where, (struct sockaddr *)&here, sizeof here) != 0 ||
-        getsockname(where, (struct sockaddr *)&here, &size) != 0) {
-        perror("fake");
+    here.sin_port = htons((uint16_t)strtol(port, NULL, 10));
+    (void)setsockopt(file, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
+    if (setsockopt(file, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room) != 0)
+        (void)setsockopt(file, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+    if (bind(file, (struct sockaddr *)&here, sizeof here) != 0 ||
+        getsockname(file, (struct sockaddr *)&here, &size) != 0) {
+        perror("fake_fleet");
         return -1;
     }
     (void)printf("%d\n", ntohs(here.sin_port));
-    (void)fflush(stdout);
-    return where;
-}
-
-static bool obey_line(void) /* false at the end of the input */
-{
-    char line[200];
-    size_t length = 0;
-    ssize_t came;
-
-    while ((came = read(STDIN_FILENO, line + length, 1)) == 1 && line[length] != '\n' &&
-           length < sizeof line - 2)
-        length++;
-    if (came != 1)
-        return false;
-    line[length + 1] = '\0';
-    obey(line, seconds(CLOCK_BOOTTIME));
-    return true;
+    return file;
 }
 
 int main(int argc, char **argv)
 {
-    for (int i = 2; i < argc; i++)
-        if (!choose(argv[i]))
-            return fprintf(stderr, "fake: %s?\n", argv[i]) < 0 ? 1 : 2;
-    count = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
-    if (count < 1 || count > MOST || option[VARIABLES] < 0 || option[VARIABLES] > 63 ||
-        option[BEAT] < 1 || option[TICK] < 1) {
-        (void)fputs("usage: fake_fleet COUNT [name=value]...; see fake_fleet.c\n", stderr);
+    if (argc != 6)
         return 2;
-    }
-    if (!make_agents())
+    (void)setvbuf(stdin, NULL, _IONBF, 0);
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    count = strtol(argv[2], NULL, 10);
+    speed = strtod(argv[3], NULL);
+    variables = (int)strtol(argv[4], NULL, 10);
+    first_beat = strtod(argv[5], NULL);
+    const int file = make_agents() ? listening(argv[1]) : -1;
+    if (file < 0)
         return 1;
-    const int where = listening();
-    if (where < 0)
-        return 1;
+    struct pollfd files[] = {{file, POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
     for (;;) {
-        struct pollfd ready[] = {{where, POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
-        (void)poll(ready, 2, oldest != newest ? 1 : -1);
-        if (ready[1].revents != 0 && !obey_line())
-            return 0;
-        while (take(where, seconds(CLOCK_BOOTTIME)))
+        (void)poll(files, 2, 10);
+        const double now = ticks(CLOCK_MONOTONIC);
+        longest = now - seen > longest ? now - seen : longest;
+        seen = now;
+        for (int i = 0; i < 64 && answer(file); i++)
             ;
-        send_waiting(where, seconds(CLOCK_BOOTTIME));
+        if (files[1].revents != 0)
+            obey();
     }
 }

@@ -35,16 +35,16 @@ def test_agents_die_lie_reboot_fall_silent_and_come_back() -> None:
             until(lambda: (table.kind == 1).all())
             fake.tell("die", 0, 9)
             fake.tell("lie", 10, 19)
-            fake.tell("silence", 20, 39)  # Then a report without entries comes, however late.
+            fake.tell("stop", 20, 39)  # Then a report without entries comes, however late.
             fake.tell("reboot", 20, 29)
-            fake.tell("stop 7", 40, 44)
-            fake.tell("odd 7", 45, 49)
+            fake.tell("stop", 40, 44, 7)
+            fake.tell("odd", 45, 49, 7)
             until(lambda: (table.agent_state[:10] == State.UNREACHABLE).all()
                   and (table.agent_state[10:20] == State.DAMAGED).all())
             assert (table.state[:20, 1:16] == State.UNKNOWN).all()
             assert (table.bad[10:20] > 0).all() and (table.bad[20:] == 0).all()
             until(lambda: (table.reboots[20:30] == 1).all())
-            fake.tell("speak", 20, 29)
+            fake.tell("go", 20, 29)
             until(lambda: (table.state[20:30, 1:16] == State.ALIVE).all())
             until(lambda: (table.state[30:40, 1:16] == State.DEAD).all())
             until(lambda: (table.state[40:45, 7] == State.DEAD).all())
@@ -55,8 +55,8 @@ def test_agents_die_lie_reboot_fall_silent_and_come_back() -> None:
             assert len(heard.of("rebooted")) == 10
             fake.tell("live", 0, 9)
             fake.tell("honest", 10, 19)
-            fake.tell("speak", 30, 39)
-            fake.tell("stop 0", 40, 44)
+            fake.tell("go", 30, 39)
+            fake.tell("go", 40, 44)
             until(lambda: (table.agent_state == State.ALIVE).all())
     for now in ("unreachable", "damaged"):
         assert len(heard.of("state", was="alive", now=now)) >= 10
@@ -98,7 +98,7 @@ def test_a_new_table_keeps_what_is_known_and_what_goes_is_over() -> None:
         table = Table(agents(fake, 20, QUICK, period=0.5))
         with collecting(table) as (collector, heard, _):
             until(lambda: (table.agent_state == State.ALIVE).all())
-            fake.tell("silence", 0, 5)
+            fake.tell("stop", 0, 5)
             until(lambda: (table.state[:6, 1:16] == State.DEAD).all())
             reports = table.reports.copy()
             new = Table(agents(fake, 25, QUICK, first=5, period=0.5))
@@ -122,7 +122,7 @@ def test_a_restart_keeps_the_dead_dead_and_tells_nothing_twice(tmp_path: pathlib
             table = collector.table
             until(lambda: (table.agent_state == State.ALIVE).all())
             until(lambda: not table.at_least[:5, 1:16].any())  # each has beaten again
-            fake.tell("silence", 0, 4)
+            fake.tell("stop", 0, 4)
             fake.tell("die", 5, 9)
             until(lambda: (table.state[:5, 1:16] == State.DEAD).all())
             until(lambda: (table.agent_state[5:10] == State.UNREACHABLE).all())
@@ -203,7 +203,7 @@ def test_the_collectors_own_clock_does_not_matter(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("time.time", lambda: real() + by)
     # If an answer seemed to come when it was asked for, clocks would seem to jump.
     fine = profile(now_from="0", tick="1ms")
-    with FakeFleet(20, tick=1, delay=50, jitter=300) as fake:
+    with FakeFleet(20, 1000) as fake:
         table = Table(agents(fake, 20, fine, period=0.5))
         with collecting(table) as (_, heard, _):
             until(lambda: (table.reports > 2).all())

@@ -33,10 +33,13 @@ import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dumpulse_fleet.simulation.fake_fleet import FIRST, FakeFleet, build
 from dumpulse_fleet.tests.harness.world import (
-    AGENTS_PORT, FIRST, HUB, NAME_SERVERS, Agents, Hub, Json, Message, Names, Warp, build, waited)
+    HUB, NAME_SERVERS, Hub, Json, Message, Names, Warp, waited)
 
 ROOT = Path(__file__).parents[3]
+WARP = Path(__file__).with_name("warp.c")
+FIRST_BEAT = 15.0  # s from a boot to the first heartbeats
 PERIOD, MISSES, GRACE, WAIT, CRIT, SITES = 6.0, 3, 10.0, 12.0, 20.0, 10
 NOTICED = (MISSES + 2) * PERIOD
 DUE = NOTICED + 3 * WAIT  # s from an outage to its message
@@ -75,7 +78,7 @@ class Run:
         self.count, self.chance = options.agents, random.Random(f"{options.seed} {self.fault}")
         self.warp = Warp(folder / "warp", options.speed)
         self.other = Warp(folder / "other", options.speed)  # The clock of the second fleet.
-        self.agents = Agents(self.count, options.speed)
+        self.agents = FakeFleet(self.count, options.speed, 1, FIRST_BEAT)
         self.names, self.hub = Names(self.warp), Hub(self.warp, self.inventory())
         self.found = collections.Counter[str]()
         self.events: dict[int, tuple[Any, ...]] = {}
@@ -96,7 +99,7 @@ class Run:
         return ".".join(map(str, (FIRST + number).to_bytes(4, "big")))
 
     def inventory(self) -> list[Json]:
-        return [{"targets": [f"{self.name(number)}:{AGENTS_PORT}" for number in self.site(site)],
+        return [{"targets": [f"{self.name(row)}:{self.agents.port}" for row in self.site(site)],
                  "labels": {"site": f"s{site}"}} for site in range(SITES)]
 
     def site(self, number: int) -> range:
@@ -123,7 +126,7 @@ class Run:
                 [sys.executable, "-m", "dumpulse_fleet", "serve", "--config.file",
                  folder / "fleet.toml"], cwd=ROOT, stderr=log, env={
                      **os.environ, "WARP": str((self.other if number else self.warp).path),
-                     "LD_PRELOAD": str(build("warp.c", "-shared", "-fPIC"))})
+                     "LD_PRELOAD": str(build(WARP, "-shared", "-fPIC"))})
 
     @property
     def asked(self) -> int:

@@ -1,37 +1,24 @@
-"""What surrounds the fleets of a run: agents, name servers, an inventory, receivers."""
+"""What surrounds the fleets of a run: name servers, an inventory, receivers."""
 
 import collections
 import http.server
-import ipaddress
 import json
 import socket
 import struct
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-HERE, BUILD = Path(__file__).parent, Path(__file__).parents[3] / "build" / "fleet"
-HUB, AGENTS_PORT, FIRST = 8080, 9000, int(ipaddress.ip_address("127.10.0.0"))
+from dumpulse_fleet.simulation.fake_fleet import FIRST
+
+HUB = 8080
 CLOCKS = time.CLOCK_REALTIME, time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME
 NAME_SERVERS = "127.0.0.53", "127.0.0.54"
 GROUP_S = 10.0  # Alertmanager's group_wait
 Json = dict[str, Any]
 Labels = tuple[tuple[str, str], ...]
-
-
-def build(name: str, *options: str) -> Path:
-    """Compiles a program of this folder."""
-    made = BUILD / name.replace(".c", ".so" if options else "")
-    BUILD.mkdir(parents=True, exist_ok=True)
-    if not made.exists() or made.stat().st_mtime < (HERE / name).stat().st_mtime:
-        with tempfile.TemporaryDirectory(dir=BUILD) as folder:
-            subprocess.run(["cc", "-O2", *options, "-o", f"{folder}/new", HERE / name], check=True)
-            Path(folder, "new").replace(made)
-    return made
 
 
 class Message(NamedTuple):
@@ -70,23 +57,6 @@ def waited(process: int) -> float:
         return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
     except (OSError, IndexError):  # it has ended
         return 0.0
-
-
-class Agents:
-    """agents.c, which is told what its agents do."""
-
-    def __init__(self, count: int, speed: float) -> None:
-        self._lock = threading.Lock()
-        self.process = subprocess.Popen(
-            [build("agents.c"), str(AGENTS_PORT), str(count), str(speed)], text=True, bufsize=1,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def tell(self, verb: str, first: float, last: float = 0) -> list[float]:
-        assert self.process.stdin and self.process.stdout
-        with self._lock:
-            self.process.stdin.write(f"{verb} {first} {last}\n")
-            return [float(word) for word in self.process.stdout.readline().split()
-                    if word != "done"]
 
 
 class Manager:
