@@ -217,7 +217,7 @@ class Service:
                  if part(config) != part(self.config)]
         if mistakes:
             return mistakes
-        discovery = Discovery(config, config.state, confirmed=True)
+        discovery = Discovery(config)
         agents = await discovery.look() or ()
         try:
             self.alerts.check(config.alerts)
@@ -230,7 +230,7 @@ class Service:
         return ()
 
     async def _look(self) -> None:
-        """Reads files and pages again when they are due."""
+        """Reads files again when they are due."""
         async with self._changing:
             agents = await self.discovery.look()
             self._coming = self._coming if agents is None else agents
@@ -289,7 +289,7 @@ class Service:
         self.store = await asyncio.to_thread(
             Store, os.path.join(config.state, "events.sqlite"), say=say)
         parts.push_async_callback(asyncio.to_thread, self.store.close, STOP_S / 2)
-        self.discovery = Discovery(config, config.state)
+        self.discovery = Discovery(config)
         agents = await self.discovery.look() or ()
         self.table = Table(agents)
         self._tell()
@@ -399,7 +399,7 @@ class Service:
                 say(f"this should not happen: {result!r}")
 
     def _end(self) -> None:
-        """Ends the service, also while it starts, which may wait for pages."""
+        """Ends the service, also while it starts, which may wait for files."""
         if not self._ending.is_set():
             self._ending.set()
             self._stopper.daemon = True
@@ -418,7 +418,7 @@ class Service:
 
 def check(config: Config) -> int:
     """Says what is wrong with what the configuration names: the web server's file, and files of
-    targets. Pages are not asked."""
+    targets."""
     problems = []
     try:
         access_of(config.web)
@@ -429,19 +429,15 @@ def check(config: Config) -> int:
             Receiver(receiver, number)
     except Trouble as error:
         problems.append(str(error))
-    files = dataclasses.replace(config, sources=tuple(
-        source for source in config.sources if source.file))
-    discovery = Discovery(files)
+    discovery = Discovery(config)
     agents = asyncio.run(discovery.look()) or ()
     for problem in (*problems, *discovery.problems):
         say(problem)
     if problems or discovery.problems:
         return client.BadUsage.STATUS
-    pages = len(config.sources) - len(files.sources)
-    if not (agents or pages):
+    if not agents:
         say("there are no agents to poll: see [[agents]], and its files")
-    print(f"{config.path} is right: {len(agents):,} agent{'s' * (len(agents) != 1)} here"
-          + (f", and those of {pages} page{'s' * (pages != 1)}" if pages else ""))
+    print(f"{config.path} is right: {len(agents):,} agent{'s' * (len(agents) != 1)}")
     return 0
 
 

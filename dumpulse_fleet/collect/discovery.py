@@ -1,28 +1,21 @@
-"""Finds agents in files and pages, in the form of Prometheus' file_sd and http_sd."""
+"""Finds agents in files, in the form of Prometheus' file_sd."""
 
 import asyncio
-import contextlib
 import dataclasses
-import hashlib
 import json
 import math
-import os
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import aiohttp
-
-from dumpulse_fleet import client
 from dumpulse_fleet.config.agents import Shared, Source, wrong_parents
 from dumpulse_fleet.config.file import Config
 from dumpulse_fleet.config.values import read_file
 from dumpulse_fleet.model.agents import Agent
 from dumpulse_fleet.model.naming import MOST_AGENTS, Wrong, check_labels, check_name, shown
 
-LARGEST = 16 << 20  # bytes of a file or a page
+LARGEST = 16 << 20  # bytes of a file
 MOST_PROBLEMS = 20  # that are told of one source
-TIMEOUT = 10.0  # s for a page
 SHRINKS = 0.5  # a list that loses more than this share is not used at once,
 HELD_S = 3600.0  # but after this time, or after a reload
 IGNORED = ("instance", "job")  # labels that Prometheus makes itself
@@ -78,50 +71,33 @@ def _shared(group: Any, shared: Shared) -> tuple[Shared, dict[str, str]]:
 
 
 class SourceReader:
-    """A source, and the last good list of its agents."""
+    """A file of targets, and the last good list of its agents."""
 
-    def __init__(self, source: Source, folder: str = "", confirmed: bool = False) -> None:
+    def __init__(self, source: Source) -> None:
         self.source = source
         self.agents: list[Agent] = []
         self.shrunk = ""  # the list has lost most of its agents, and the old one is used
-        self._confirmed = confirmed  # the first list is used, whatever it has lost
         self._held_since = math.inf  # on the monotonic clock
         self._list: list[Agent] = []  # the last good one
+        self._content: bytes | None = None  # That of the last good list.
+        self._told_of: list[str] = []  # The problems of its targets.
         self.problems: list[str] = []  # The problems of the last look.
         self.failures = 0  # looks that gave no list
-        self.good_at = 0.0  # Unix time of the last look that gave one
         self._due = 0.0  # on the monotonic clock
-        # The page is kept over a restart: the inventory may be down then.
-        name = hashlib.sha256(source.url.encode()).hexdigest()[:16]
-        self._kept = os.path.join(folder, f"targets-{name}.json") if folder and source.url else ""
-        self._body = self._kept_body = b""
-        self._told_of: list[str] = []  # The problems of this page.
 
-    async def look(self, session: aiohttp.ClientSession | None, now: float) -> bool:
+    async def look(self, now: float) -> bool:
         """Reads it again if it is time, on the monotonic clock. Returns whether it changed."""
         if now < self._due:
             return False
         self._due = now + self.source.every
         before = self.agents
-        if self._kept and not self._body and not self._kept_body:
-            with contextlib.suppress(Wrong):  # there is none, so there are no agents yet
-                self._kept_body = await asyncio.to_thread(read_file, self._kept, LARGEST)
-                self._list, _ = parse_targets(self._kept_body, self.source.shared)
-                self.agents = before if self._confirmed else self._list
         try:
-            await self._take(await asyncio.to_thread(read_file, self.source.file, LARGEST)
-                             if session is None or self.source.file else await self._fetch(session))
-        except (Wrong, aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
+            await self._take(await asyncio.to_thread(read_file, self.source.file, LARGEST))
+        except Wrong as error:
             self.failures += 1
-            self.problems = [f"{self.source.name}: {_reason(error)}"]
-            if not self.good_at:
-                self.agents = self._list
+            self.problems = [f"{self.source.file}: {error}"]
         else:
             self._use(now)
-            if self._kept and not self.shrunk and self._body != self._kept_body:
-                self._kept_body = self._body
-                with contextlib.suppress(OSError):
-                    await asyncio.to_thread(client.replace_file, self._kept, self._body)
         return self.agents != before
 
     def _use(self, now: float) -> None:
@@ -130,53 +106,26 @@ class SourceReader:
         lost = len(self.agents) - len(self._list)
         self._held_since = min(self._held_since, now) if lost > SHRINKS * len(self.agents) \
             else math.inf
-        if 0 <= now - self._held_since < HELD_S and not self._confirmed:
-            self.shrunk = (f"{self.source.name}: the list has lost {lost:,} of "
+        if 0 <= now - self._held_since < HELD_S:
+            self.shrunk = (f"{self.source.file}: the list has lost {lost:,} of "
                            f"{len(self.agents):,} agents: the old one is used for "
                            f"{HELD_S / 60:.0f} minutes, or until a reload")
             self.problems.append(self.shrunk)
             return
-        self.agents, self.shrunk = self._list, ""
-        self._held_since, self._confirmed = math.inf, False
+        self.agents, self.shrunk, self._held_since = self._list, "", math.inf
 
-    async def _fetch(self, session: aiohttp.ClientSession) -> bytes:
-        headers = {"Accept": "application/json", "User-Agent": "dumpulse-fleet",
-                   "X-Prometheus-Refresh-Interval-Seconds": f"{self.source.every:g}"}
-        if self.source.token:
-            headers["Authorization"] = f"Bearer {str(self.source.token)}"
-        async with session.get(str(self.source.url), headers=headers, max_redirects=3,
-                               timeout=aiohttp.ClientTimeout(TIMEOUT)) as response:
-            if response.status != 200:
-                raise Wrong(f"it answers with status {response.status}")
-            body = b""
-            async for chunk in response.content.iter_chunked(65536):
-                body += chunk
-                if len(body) > LARGEST:
-                    raise Wrong(f"it is longer than {LARGEST:,} bytes")
-            return body
-
-    async def _take(self, body: bytes) -> None:
-        if body != self._body or not self.good_at:
+    async def _take(self, content: bytes) -> None:
+        if content != self._content:
             self._list, problems = await asyncio.to_thread(
-                parse_targets, body, self.source.shared)
+                parse_targets, content, self.source.shared)
             self._told_of = self._told(problems)
-            self._body = body
+            self._content = content
         self.problems = list(self._told_of)
-        self.good_at = time.time()
 
     def _told(self, problems: Sequence[str]) -> list[str]:
-        omitted, name = len(problems) - MOST_PROBLEMS, self.source.name
+        omitted, name = len(problems) - MOST_PROBLEMS, self.source.file
         return [f"{name}: {problem}" for problem in problems[:MOST_PROBLEMS]] \
             + [f"{name}: {omitted} more targets are wrong"] * (omitted > 0)
-
-
-def _reason(error: BaseException) -> str:
-    """In one line that can be shown, without an address, which may have a password in it."""
-    if isinstance(error, Wrong):
-        return str(error)
-    if isinstance(error, TimeoutError):
-        return f"no answer in {TIMEOUT:g} s"
-    return getattr(error, "strerror", None) or f"no good answer ({type(error).__name__})"
 
 
 # ---------------------------------------------------------------- the whole fleet
@@ -208,11 +157,9 @@ def merged(config: Config, lists: Iterable[Sequence[Agent]]) -> tuple[tuple[Agen
 class Discovery:
     """All sources of a configuration."""
 
-    def __init__(self, config: Config, folder: str = "", confirmed: bool = False) -> None:
-        """`folder` is where good pages are kept over a restart; empty: nowhere. `confirmed`: use
-        the first lists, however short they are."""
+    def __init__(self, config: Config) -> None:
         self.config = config
-        self.watched = [SourceReader(source, folder, confirmed) for source in config.sources]
+        self.watched = [SourceReader(source) for source in config.sources]
         self.problems: list[str] = []  # All problems of the last look.
         self._wrong: list[str] = []  # Those of the merged lists alone.
         self._looked = False
@@ -229,9 +176,7 @@ class Discovery:
     async def look(self, now: float | None = None) -> tuple[Agent, ...] | None:
         """The agents if any source has changed, or at the first look; else None."""
         now = time.monotonic() if now is None else now
-        pages = any(source.source.url for source in self.watched)
-        async with aiohttp.ClientSession() if pages else contextlib.nullcontext() as session:
-            changed = await asyncio.gather(*(source.look(session, now) for source in self.watched))
+        changed = await asyncio.gather(*(source.look(now) for source in self.watched))
         problems = [problem for source in self.watched for problem in source.problems]
         agents = None
         if not self._looked or any(changed):

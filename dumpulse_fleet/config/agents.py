@@ -4,17 +4,15 @@ import argparse
 import dataclasses
 import functools
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from dumpulse_fleet import client
 from dumpulse_fleet.config.toml_reader import (
-    PATH, SECRET, Mistake, Reader, Where, checked, shown_path, told)
+    PATH, Mistake, Reader, Where, checked, shown_path, told)
 from dumpulse_fleet.config.values import (
-    DAY, HTTP, Secret, check_name_of, duration, kind, number, shown_url, similar, text, url_of)
+    DAY, check_name_of, duration, kind, number, similar, text)
 from dumpulse_fleet.model.agents import SOON, Agent, Profile, ReaderKeys
 from dumpulse_fleet.model.naming import (
     MOST_AGENTS, Wrong, check_address, check_labels, check_name, expand, name_of, shown)
@@ -87,29 +85,16 @@ class AgentsSection(Shared):
     address: Annotated[str, checked(text)] = ""
     name: Annotated[str, checked(text)] = ""
     file: Annotated[str, PATH] = ""
-    url: Annotated[Secret, checked(url_of, HTTP)] = Secret()
     every: Annotated[float, checked(duration, 1, DAY)] = 60.0  # s
-    token: Annotated[Secret, SECRET, Field(alias="token_file")] = Secret()
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where more agents come from: a file or a page, as for Prometheus' file_sd and http_sd.
-
-    Exactly one of `file` and `url` is not empty.
-    """
+    """A file that has more agents, as for Prometheus' file_sd."""
 
     shared: Shared
-    line: int  # Line of the configuration.
-    file: str = ""  # A path in full.
-    url: Secret = Secret()
-    token: Secret = Secret()  # Sent as "Authorization: Bearer".
+    file: str  # A path in full.
     every: float = 60.0  # s between two looks
-
-    @property
-    def name(self) -> str:
-        """For logs and metrics: without what may be secret in an address."""
-        return self.file or shown_url(self.url)
 
 
 class Agents:
@@ -127,7 +112,7 @@ class Agents:
         agents: dict[str, Agent] = {}
         sources = []
         for where, table, keys in reader.sections("agents", AgentsSection):
-            origin = reader.one_of(where, keys, ("address", "file", "url"))
+            origin = reader.one_of(where, keys, ("address", "file"))
             if not origin:
                 continue
             shared = Shared(**{name: getattr(table if name in keys else defaults, name)
@@ -138,19 +123,16 @@ class Agents:
                 reader.wrong((*where, "timeout"), f"agents: {shared.timeout:g} s are more than "
                              f"nine tenths of the period, {shared.period:g} s: use a longer period")
             if origin == "address":
-                self._refuse(where, keys, ("every", "token_file"), "file or url")
+                self._refuse(where, keys, "every", "file")
                 self._listed(agents, where, shared, table.address, table.name)
             else:
-                self._refuse(where, keys, ("name", *["token_file"] * (origin == "file")),
-                             "other agents" if "name" in keys else "url")
-                sources.append(Source(shared, reader.lines[where], table.file, table.url,
-                                      table.token, table.every))
+                self._refuse(where, keys, "name", "address")
+                sources.append(Source(shared, table.file, table.every))
         return tuple(agents.values()), tuple(sources)
 
-    def _refuse(self, where: Where, keys: Collection[str], names: Iterable[str], what: str) -> None:
-        for name in names:
-            if name in keys:
-                self._reader.wrong((*where, name), f"agents: {name!r} goes only with {what}")
+    def _refuse(self, where: Where, keys: Collection[str], name: str, what: str) -> None:
+        if name in keys:
+            self._reader.wrong((*where, name), f"agents: {name!r} goes only with {what}")
 
     def _check_wrap(self, where: Where, shared: Shared) -> None:
         """An age is exact only if a report comes before the timestamps begin again."""

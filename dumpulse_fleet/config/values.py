@@ -93,16 +93,12 @@ def url_of(value: Any, schemes: Collection[str]) -> Secret:
     return Secret(value)
 
 
-def shown_url(address: str) -> str:
-    """Without what may be secret."""
+def page_of(address: str) -> str:
+    """For a link: without what may be secret."""
     parts = urllib.parse.urlsplit(address)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}"
-
-
-def page_of(address: str) -> str:
-    """With its path, for a link."""
-    return shown_url(address) + urllib.parse.urlsplit(address).path.rstrip("/")
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
 
 
 def listening(value: Any) -> tuple[str, int]:

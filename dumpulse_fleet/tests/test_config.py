@@ -83,7 +83,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
                 shared |= match[1] == "defaults" and ("agents", key) in in_example
                 assert shared or (match[1], key) in in_example, (match[1], key)
                 count += 1
-    assert count == 45
+    assert count == 43
 
 
 def test_keys_that_are_commented_out(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_keys_that_are_commented_out(tmp_path: Path) -> None:
     key = tmp_path / "keys" / "gateway-north-readers.key"
     key.write_text("00112233445566778899aabbccddeeff\n")
     key.chmod(0o600)
-    for name in ("inventory.token", "webhook.token", "web.token"):
+    for name in ("webhook.token", "web.token"):
         (tmp_path / name).write_text("hunter2\n")
     for name, url in (("ping.url", "https://x/1"), ("webhook.url", "http://x"),
                       ("apprise.url", "tgram://x/y"), ("alertmanager.url", "http://x")):
@@ -105,7 +105,7 @@ def test_keys_that_are_commented_out(tmp_path: Path) -> None:
     hidden = [number for number, line in enumerate(lines) if re.match(r"# \w+ = ", line)]
     assert len(hidden) > 10
     excludes = {"webhook_file": "webhook", "apprise_file": "apprise",
-                "alertmanager_file": "alertmanager", "url_file": "url"}
+                "alertmanager_file": "alertmanager"}
     for number in hidden:
         now = lines.copy()
         now[number] = now[number][2:]
@@ -203,8 +203,8 @@ WRONG = [
     ("agent = 1\n", 1, "'agent' is unknown: do you mean 'agents'?"),
     ("[agents]\naddress = 'a'\n", 1, "agents: must be tables that begin with [[agents]]"),
     ("[[agents]]\naddres = 'b'\n", 2, "agents: 'addres' is unknown: do you mean 'address'"),
-    ("[[agents]]\nname = 'x'\n", 1, "needs exactly one of address, file, url"),
-    (AGENT + "url = 'http://x'\n", 1, "file, url, not address and url"),
+    ("[[agents]]\nname = 'x'\n", 1, "needs exactly one of address, file"),
+    (AGENT + "file = 'x.json'\n", 1, "address, file, not address and file"),
     (AGENT + "period = 10\n", 3, "period: must be a time in quotes like '10s', not a number"),
     (AGENT + "period = '10 parsecs'\n", 3, "'10 parsecs' is not a time: write it like 500ms"),
     (AGENT + "period = '2h'\n", 3, "period: must be 0.1 s to 3600 s, not 7200 s"),
@@ -216,7 +216,7 @@ WRONG = [
     (AGENT + "labels = 'x'\n", 3, "labels: must be a table like"),
     (AGENT + "name = 'x{1..2}'\n", 3, "1 addresses, but the name stands for 2"),
     (AGENT + "name = 'a\\nb'\n".replace("'", '"'), 3, "must have 1 to 200 characters, in one line"),
-    (AGENT + "every = '10s'\n", 3, "'every' goes only with file or url"),
+    (AGENT + "every = '10s'\n", 3, "'every' goes only with file"),
     (AGENT + AGENT, 4, "the name 'a' is that of line 2, too"),
     (AGENT + "[[agents]]\naddress = 'a:9060'\nname = 'b'\n", 4, "is the address of 'a', too"),
     (AGENT + "[[agents]]\naddress = 'c d'\n", 4, "'c d' is not an address"),
@@ -227,9 +227,8 @@ WRONG = [
     (AGENT + "parent = 'b'\n", 2, "there is no agent 'b' to be its parent"),
     (AGENT + "parent = 'a'\n", 2, "a: it is its own parent: a -> a"),
     (AGENT + "names = 'nowhere.ini'\n", 3, "nowhere.ini': No such file"),
-    ("[[agents]]\nurl = 'ftp://x'\n", 2, "begins with https:// or http://, then a host"),
-    ("[[agents]]\nurl = 'http://x'\nname = 'y'\n", 3, "'name' goes only with other agents"),
-    ("[[agents]]\nfile = 'x.json'\ntoken_file = 'fleet.toml'\n", 3, "goes only with url"),
+    ("[[agents]]\nfile = 'x.json'\nname = 'y'\n", 3, "'name' goes only with address"),
+    (AGENT + "[[notify]]\nwebhook = 'ftp://x'\n", 4, "with https:// or http://, then a host"),
     (AGENT + "[collector]\ngrace = '2000h'\n", 4, "must be 0 s to 86400 s"),
     (AGENT + "[[status]]\nname = 'g'\nmatch = { sight = 'x' }\n", 5, None),
     (AGENT + "[[status]]\nname = 'g'\nmatch = {}\n", 5, "is empty"),
@@ -320,10 +319,9 @@ def test_a_pair_of_tick_and_period_that_nobody_can_judge(
     "[[notify]]\nwebhook = 'hunter2'", "[[notify]]\nwebhook = 'ftp://u:hunter2@x/'",
     "[[notify]]\nwebhook = 'http://x:hunter2/'", "[[notify]]\napprise = 'hunter2'",
     "[[notify]]\nwebhook = ['hunter2']", "[alerts]\nping = 'hunter2'",
-    "[[agents]]\nurl = 'http://u:hunter2@ x'", "[[notify]]\nwebhook = hunter2",
-    "[[notify]]\nwebhook = 'http://hunter2", "[[notify]]\nwebhook_file = 'secret'",
-    "[alerts]\nping_file = 'secret'",
-    "[[notify]]\nwebhook = 'http://hunter2'\nwebhook = 1"], ids=range(12))
+    "[[notify]]\nwebhook = hunter2", "[[notify]]\nwebhook = 'http://hunter2",
+    "[[notify]]\nwebhook_file = 'secret'", "[alerts]\nping_file = 'secret'",
+    "[[notify]]\nwebhook = 'http://hunter2'\nwebhook = 1"], ids=range(11))
 def test_no_secret_in_a_message(tmp_path: Path, text: str) -> None:
     (tmp_path / "secret").write_text("hunter2\n")
     assert "hunter2" not in str(mistakes(tmp_path, text + "\n" + AGENT))

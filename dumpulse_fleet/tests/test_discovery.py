@@ -1,15 +1,12 @@
-"""Agents from files and pages."""
+"""Agents from files."""
 
 import asyncio
-import gzip
 import json
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -114,141 +111,29 @@ def test_a_pipe_and_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert ["nothing comes" in found.problems[0], "longer" in found.problems[1]] == [True, True]
 
 
-# ---------------------------------------------------------------- pages
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def with_page(answer: Answer, test: Callable[[int], Awaitable[None]]) -> None:
-    """Runs a test with a real server on loopback."""
-    async def run() -> None:
-        app = web.Application()
-        app.router.add_get("/{path:.*}", answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            await test(runner.addresses[0][1])
-        finally:
-            await runner.cleanup()
-    asyncio.run(run())
-
-
-def page(port: int, more: str = "") -> str:
-    return f"[[agents]]\nurl = 'http://user:hunter2@127.0.0.1:{port}/t'\nevery = '10s'\n{more}"
-
-
-def test_a_page(tmp_path: Path) -> None:
-    seen: list[Any] = []
-    body: list[Any] = [[{"targets": ["a"]}]]
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        seen.append(dict(request.headers))
-        if isinstance(body[0], int):  # an error, but with a list that looks good
-            return web.json_response([{"targets": ["b"]}], status=body[0])
-        return web.json_response(body[0])
-
-    async def test(port: int) -> None:
-        kept = tmp_path / "state"
-        kept.mkdir()
-        own = config(tmp_path, page(port))
-        found = Discovery(own, str(kept))
-        assert names(await found.look(0)) == ["a"] and not found.problems
-        assert seen[0]["X-Prometheus-Refresh-Interval-Seconds"] == "10"
-        assert seen[0]["Authorization"].startswith("Basic ")
-        for body[0] in (500, 404, {}, [[]], 201):
-            result = await found.look(found.watched[0]._due)
-            assert result is None
-            assert found.problems and "hunter2" not in str(found.problems)
-            assert bool(found.shrunk) == (body[0] in ([[]], 201))  # one bad entry: it is empty
-        assert found.failures == 4
-        again = Discovery(own, str(kept))  # after a restart, while the page is still broken
-        assert names(await again.look(0)) == ["a"] and again.failures == 1
-        assert [each.stat().st_mode & 0o777 for each in kept.iterdir()] == [0o600]
-        body[0] = [{"targets": ["a", "b"]}]
-        assert names(await again.look(10)) == ["a", "b"] and not again.problems
-    with_page(answer, test)
-
-
 def test_a_list_that_empties_or_shrinks_is_no_order(tmp_path: Path) -> None:
-    """Not for an hour, also over a restart, or until a reload confirms it."""
-    body: list[Any] = [[{"targets": [f"a{number}" for number in range(10)]}]]
+    """Not for an hour, or until a reload confirms it."""
+    file = tmp_path / "t.json"
 
-    async def answer(_: web.Request) -> web.StreamResponse:
-        return web.json_response(body[0])
+    def write(count: int) -> None:
+        file.write_text(json.dumps([{"targets": [f"a{number}" for number in range(count)]}]))
 
-    async def test(port: int) -> None:
-        kept = tmp_path / "state"
-        kept.mkdir()
-        own = config(tmp_path, page(port))
-        found = Discovery(own, str(kept))
+    async def run() -> None:
+        own = config(tmp_path, "[[agents]]\nfile = 't.json'\nevery = '10s'")
+        found = Discovery(own)
+        write(10)
         assert len(names(await found.look(0))) == 10 and not found.shrunk
         for number, left in enumerate((0, 1, 4), 1):
-            body[0] = [{"targets": [f"a{number}" for number in range(left)]}]
+            write(left)
             assert await found.look(number * 10) is None
             assert f"has lost {10 - left} of 10 agents" in found.shrunk == found.problems[0]
-        again = Discovery(own, str(kept))  # a restart does not confirm it
-        assert await again.look(0) is not None
-        assert len(names(await Discovery(own, str(kept), confirmed=True).look(0))) == 4
+        assert len(names(await Discovery(own).look(0))) == 4  # as a reload does it
         assert await found.look(10 + discovery.HELD_S - 1) is None
         assert len(names(await found.look(21 + discovery.HELD_S))) == 4
         assert not found.shrunk and not found.problems
-        body[0] = [{"targets": ["a0", "a1"]}]  # half of them: not more
+        write(2)  # half of them: not more
         assert len(names(await found.look(60 + discovery.HELD_S))) == 2
-    with_page(answer, test)
-
-
-def test_a_token(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("sesame\n")
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        fine = request.headers.get("Authorization") == "Bearer sesame"
-        return web.json_response([{"targets": ["a"]}], status=200 if fine else 401)
-
-    async def test(port: int) -> None:
-        text = page(port, "token_file = 'token'").replace("user:hunter2@", "")
-        assert names(await Discovery(config(tmp_path, text)).look(0)) == ["a"]
-    with_page(answer, test)
-
-
-def test_hostile_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Endless ones, slow ones, bombs and circles end soon, and use little memory."""
-    monkeypatch.setattr(discovery, "TIMEOUT", 3.0)
-    monkeypatch.setattr(discovery, "LARGEST", 1 << 20)
-    bomb = gzip.compress(b" " * (50 << 20))
-    kinds: dict[str, str] = {"endless": "longer than", "slow": "no answer in 3 s",
-                             "bomb": "longer than", "circle": "no good answer",
-                             "cut": "no good answer"}
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        kind = request.path.strip("/")
-        if kind == "circle":
-            raise web.HTTPFound("/circle")
-        headers = {"Content-Encoding": "gzip"} if kind == "bomb" else {}
-        if kind == "cut":
-            headers = {"Content-Length": "1000"}
-        response = web.StreamResponse(headers=headers)
-        await response.prepare(request)
-        if kind == "bomb":
-            await response.write(bomb)
-        elif kind == "cut":
-            await response.write(b"[")
-            assert request.transport
-            request.transport.abort()
-        else:
-            for _ in range(10_000 if kind == "endless" else 100):
-                await response.write(b" " * (65536 if kind == "endless" else 1))
-                await asyncio.sleep(0.05 if kind == "slow" else 0)
-        return response
-
-    async def test(port: int) -> None:
-        text = "".join(f"[[agents]]\nurl = 'http://127.0.0.1:{port}/{kind}'\n" for kind in kinds)
-        found = Discovery(config(tmp_path, text + "[[agents]]\naddress = 'a'"))
-        assert names(await asyncio.wait_for(found.look(0), 20)) == ["a"]
-        assert found.failures == len(kinds)
-        for problem, part in zip(found.problems, kinds.values()):
-            assert part in problem, problem
-    with_page(answer, test)
+    asyncio.run(run())
 
 
 # ---------------------------------------------------------------- together

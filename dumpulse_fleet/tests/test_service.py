@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import contextlib
 import http.client
 import json
 import os
@@ -11,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -166,88 +164,66 @@ def test_reload_is_all_or_nothing(tmp_path: Path, fake: FakeFleet) -> None:
         assert serving.end() == 0
 
 
-def answer(page: socket.socket, *addresses: str) -> None:
-    """A page of targets, for whoever has connected."""
-    with page:
-        page.recv(65536)
-        body = json.dumps([{"targets": [address], "labels": {"name": f"t{number}"}}
-                           for number, address in enumerate(addresses)])
-        page.sendall("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
-                     f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+def targets_of(fake: FakeFleet, number: int) -> str:
+    """The content of a file that has this agent, with the name t."""
+    return json.dumps([{"targets": [fake.address(number)], "labels": {"name": "t"}}])
 
 
 def test_a_reload_goes_on_when_nobody_waits_for_it(tmp_path: Path, fake: FakeFleet) -> None:
+    """The file of targets is a pipe, so the reload lasts for a while."""
     write(tmp_path, fake, 1)
-    with socket.create_server(("127.0.0.1", 0)) as pages, Serving(tmp_path) as serving:
-        pages.settimeout(PATIENCE)
+    targets = tmp_path / "targets.json"
+    os.mkfifo(targets)
+    with Serving(tmp_path) as serving:
         serving.wait_for_agents({"a0": "alive"})
-        write(tmp_path, fake, 2,
-              f"[[agents]]\nurl = 'http://127.0.0.1:{pages.getsockname()[1]}/'\n")
+        write(tmp_path, fake, 2, "[[agents]]\nfile = 'targets.json'\nevery = '1s'\n")
         connection = http.client.HTTPConnection(serving.address.removeprefix("http://"))
         connection.request("POST", "/-/reload", headers={"Authorization": "Bearer sesame"})
-        page = pages.accept()[0]
-        connection.close()
-        time.sleep(0.5)  # The fleet has polled it by then.
-        answer(page, fake.address(5))
-        serving.wait_for_agents({"a0": "alive", "a1": "alive", "t0": "alive"})
+        with open(targets, "w") as pipe:  # It opens when the fleet reads it.
+            connection.close()
+            targets.unlink()
+            targets.write_text(targets_of(fake, 5))
+            time.sleep(0.5)  # The server has received the end of the connection by then.
+            pipe.write(targets_of(fake, 5))
+        serving.wait_for_agents({"a0": "alive", "a1": "alive", "t": "alive"})
         assert serving.end() == 0
 
 
 def test_a_reload_waits_for_the_start(tmp_path: Path, fake: FakeFleet) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as pages:
-        pages.settimeout(PATIENCE)
-        write(tmp_path, fake, 1,
-              f"[[agents]]\nurl = 'http://127.0.0.1:{pages.getsockname()[1]}/'\n")
-        with Serving(tmp_path) as serving:
-            page = pages.accept()[0]
+    targets = tmp_path / "targets.json"
+    os.mkfifo(targets)
+    write(tmp_path, fake, 1, "[[agents]]\nfile = 'targets.json'\n")
+    with Serving(tmp_path) as serving:
+        with open(targets, "w"):
             serving.process.send_signal(signal.SIGHUP)
-            time.sleep(0.5)  # It has arrived by then.
-            answer(page)
-            answer(pages.accept()[0], fake.address(5))
-            serving.wait_for("the configuration was read again")
-            serving.wait_for_agents({"a0": "alive", "t0": "alive"})
-            assert serving.end() == 0
-        assert "should not happen" not in "".join(serving.said)
+            targets.unlink()
+            targets.write_text(targets_of(fake, 5))
+            time.sleep(0.5)  # The signal has arrived by then.
+        serving.wait_for("the configuration was read again")
+        serving.wait_for_agents({"a0": "alive", "t": "alive"})
+        assert serving.end() == 0
+    assert "should not happen" not in "".join(serving.said)
 
 
 def test_what_hangs_does_not_hold_up_the_end(tmp_path: Path, fake: FakeFleet) -> None:
-    """A page that never answers, readers that read nothing, and a
-    connection that never asks."""
-    silent = socket.create_server(("127.0.0.1", 0))
-
-    def answer_once() -> None:
-        """The requests of the first start are still here; the second start has its answer soon."""
-        with contextlib.suppress(OSError):
-            for _ in range(2):
-                with silent.accept()[0] as page:
-                    page.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-                                 b"Content-Length: 2\r\n\r\n[]")
-
-    answerer = threading.Thread(target=answer_once)
-    write(tmp_path, fake, 1, f"""
-[[agents]]
-url = "http://127.0.0.1:{silent.getsockname()[1]}/"
-every = "1s"
-""")
-    try:
-        with Serving(tmp_path) as serving:
-            until(lambda: Path(tmp_path, "state", "events.sqlite").exists(), lambda: serving.said)
+    """A pipe that nobody writes into, a reader that reads nothing, and a connection that never
+    asks."""
+    os.mkfifo(tmp_path / "targets.json")
+    write(tmp_path, fake, 1, "[[agents]]\nfile = 'targets.json'\nevery = '1s'\n")
+    with Serving(tmp_path) as serving:
+        until(lambda: Path(tmp_path, "state", "events.sqlite").exists(), lambda: serving.said)
+        begun = time.monotonic()
+        assert serving.end() == 0  # while it starts, and waits for the pipe
+        assert time.monotonic() - begun < BUSY_S
+    with Serving(tmp_path) as serving:
+        host, _, port = serving.address.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port))), \
+                socket.create_connection((host, int(port))) as reader:
+            reader.sendall(b"GET /metrics/agents HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            time.sleep(1.5)  # The fleet reads the pipe again by then.
             begun = time.monotonic()
-            assert serving.end() == 0  # while it starts, and waits for the page
+            assert serving.end() == 0
             assert time.monotonic() - begun < BUSY_S
-        answerer.start()
-        with Serving(tmp_path) as serving:
-            host, _, port = serving.address.removeprefix("http://").partition(":")
-            with socket.create_connection((host, int(port))), \
-                    socket.create_connection((host, int(port))) as reader:
-                reader.sendall(b"GET /metrics/agents HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                time.sleep(1.5)  # The fleet polls the page again by then.
-                begun = time.monotonic()
-                assert serving.end() == 0
-                assert time.monotonic() - begun < BUSY_S
-    finally:
-        silent.close()
-        answerer.join()
 
 
 @pytest.mark.parametrize("status, text, part", [
@@ -284,9 +260,8 @@ def test_too_few_descriptors(tmp_path: Path, fake: FakeFleet) -> None:
 def test_check(tmp_path: Path, fake: FakeFleet, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "fleet.toml")
     check = "serve", "--config.check", "--config.file"
-    write(tmp_path, fake, 3, "[[agents]]\nurl = 'http://127.0.0.1:1/'\n")
-    assert call(0, capsys, *check, path) == (
-        f"{path} is right: 3 agents here, and those of 1 page\n", "")
+    write(tmp_path, fake, 3)
+    assert call(0, capsys, *check, path) == (f"{path} is right: 3 agents\n", "")
     (tmp_path / "bad.yml").write_text("users: x\n")
     write(tmp_path, fake, 3, "[[agents]]\nfile = 't.json'\n", "config_file = 'bad.yml'\n")
     (tmp_path / "t.json").write_text("7")
@@ -341,7 +316,7 @@ def test_no_agents_are_told_and_are_no_end(tmp_path: Path, fake: FakeFleet,
     write(tmp_path, fake, 0, "[[agents]]\nfile = 'targets.json'\nevery = '1s'\n")
     check = "serve", "--config.check", "--config.file", str(tmp_path / "fleet.toml")
     out, said = call(0, capsys, *check)
-    assert "is right: 0 agents here" in out and "there are no agents to poll" in said
+    assert "is right: 0 agents" in out and "there are no agents to poll" in said
     one = json.dumps([{"targets": [fake.address(5)], "labels": {"name": "one"}}])
     with Serving(tmp_path) as serving:
         serving.wait_for("there are no agents to poll")

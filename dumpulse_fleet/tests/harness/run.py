@@ -79,7 +79,8 @@ class Run:
         self.warp = Warp(folder / "warp", options.speed)
         self.other = Warp(folder / "other", options.speed)  # The clock of the second fleet.
         self.agents = FakeFleet(self.count, options.speed, 1, FIRST_BEAT)
-        self.names, self.hub = Names(self.warp), Hub(self.warp, self.inventory())
+        self.names, self.hub = Names(self.warp), Hub(self.warp)
+        self.write_inventory(self.inventory())
         self.found = collections.Counter[str]()
         self.events: dict[int, tuple[Any, ...]] = {}
         self.fleets: list[subprocess.Popen[bytes]] = []
@@ -102,6 +103,10 @@ class Run:
         return [{"targets": [f"{self.name(row)}:{self.agents.port}" for row in self.site(site)],
                  "labels": {"site": f"s{site}"}} for site in range(SITES)]
 
+    def write_inventory(self, targets: list[Json]) -> None:
+        (self.folder / "new.json").write_text(json.dumps(targets))
+        (self.folder / "new.json").replace(self.folder / "inventory.json")
+
     def site(self, number: int) -> range:
         return range(number * self.count // SITES, (number + 1) * self.count // SITES)
 
@@ -118,8 +123,7 @@ class Run:
             f'[collector]\nstate = "state"\ngrace = "{GRACE:.0f}s"\n[defaults]\n'
             f'period = "{PERIOD:.0f}s"\nmisses = {MISSES}\nnames = "names.ini"\n'
             f'[web]\nlisten = "127.0.0.1:{9061 + number}"\n[alerts]\nwait = "{WAIT:.0f}s"\n'
-            f'again = "20s"\n[[agents]]\nurl = "{hub}/"\n'
-            f'every = "{"5s" if self.fault == "inventory" else "1h"}"\n'
+            f'again = "20s"\n[[agents]]\nfile = "{self.folder}/inventory.json"\nevery = "5s"\n'
             + "".join(f"[[notify]]\n{text}\n" for text in receivers))
         with open(folder / "log", "ab") as log:
             return subprocess.Popen(
@@ -179,7 +183,7 @@ class Run:
                       ahead=3600.0 * chance.choice((-1, 1)) * (fault == "clock"),
                       cut=fault == "network")
         if fault == "inventory":
-            self.hub.inventory = chance.choice(([], self.inventory()[:1]))
+            self.write_inventory(chance.choice(([], self.inventory()[:1])))
         elif fault == "freeze":
             process.send_signal(signal.SIGSTOP)
         elif fault == "cpu":
@@ -189,7 +193,7 @@ class Run:
 
     def end(self) -> None:
         self.hub.hangs, self.names.delay, self.names.is_dead = False, 0.0, False
-        self.hub.inventory = self.inventory()
+        self.write_inventory(self.inventory())
         self.hub.rejects *= self.hub.rejection == 400
         self.warp.set(full=0, slow=0, cut=0, ahead=self.warp.ahead * self.chance.randint(0, 1))
         self.fleets[0].send_signal(signal.SIGCONT)

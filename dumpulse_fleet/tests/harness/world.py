@@ -1,4 +1,4 @@
-"""What surrounds the fleets of a run: name servers, an inventory, receivers."""
+"""What surrounds the fleets of a run: name servers and receivers."""
 
 import collections
 import http.server
@@ -88,10 +88,10 @@ class Manager:
 
 
 class Hub:
-    """An inventory, a webhook, a second one, and an Alertmanager, and what came."""
+    """A webhook, a second one, and an Alertmanager, and what came."""
 
-    def __init__(self, warp: Warp, inventory: list[Json]) -> None:
-        self.warp, self.inventory, self.manager = warp, inventory, Manager()
+    def __init__(self, warp: Warp) -> None:
+        self.warp, self.manager = warp, Manager()
         self.messages: list[Message] = []
         self.failing = 0.0  # When the Alertmanager stopped answering; 0: it answers.
         self.rejects, self.rejection, self.hangs = "", 400, False  # a site, with this status
@@ -106,9 +106,6 @@ class Hub:
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
-
-            def do_GET(self) -> None:
-                self.reply(200, json.dumps(hub.inventory).encode())
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
