@@ -301,8 +301,10 @@ class Store:
                 raise Trouble(f"{self.path} was written by another version, which has schema "
                               f"{version}, not {SCHEMA_VERSION}: install that version, or choose "
                               "another path")
-            for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = FULL",
-                           "journal_size_limit = 16777216", f"application_id = {APPLICATION}"):
+            own = f"application_id = {APPLICATION}"  # It writes, and the disk may be full.
+            for pragma in (*["auto_vacuum = INCREMENTAL", own] * (not version),
+                           "journal_mode = WAL", "synchronous = FULL",
+                           "journal_size_limit = 16777216"):
                 database.execute(f"PRAGMA {pragma}").fetchall()
             if not version:
                 database.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = "

@@ -304,6 +304,31 @@ store.close()
     assert result.returncode == 0
 
 
+def test_after_a_kill_it_starts_on_a_full_disk(path: Path) -> None:
+    """The limit leaves room for the memory that the readers share, which SQLite makes anew."""
+    result = subprocess.run([sys.executable, "-c", f"""
+import resource, signal
+from dumpulse_fleet.tests.test_store import *
+if not os.fork():
+    killed = Store({str(path)!r})
+    killed.publish([event(number) for number in range(2_000)])
+    assert flushed(killed)
+    os._exit(0)
+assert os.wait()[1] == 0
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
+store = Store({str(path)!r}, say=[].append)
+store.publish([event(2_000)])
+until(lambda: store.trouble)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+until(lambda: flushed(store))
+assert [each.now for each in store.select(what="state", limit=9_999)][::-1] == [
+    str(number) for number in range(2_001)]
+store.close()
+"""], cwd=ROOT, timeout=60)
+    assert result.returncode == 0
+
+
 def test_what_the_disk_never_took_is_bounded_and_counted(path: Path, said: list[str]) -> None:
     store = Store(path, queue=500, say=said.append)
     hold = sqlite3.connect(path, isolation_level=None)
