@@ -58,9 +58,10 @@ def test_a_loop_that_nobody_argued_about_is_noticed(tmp_path: Path,
 
 def test_counts_that_do_not_add_up_are_noticed() -> None:
     text = "fl=(1) /a/main.c\nfn=(1) main\n1 5\ncfi=(2) sum.h\ncfn=(2) sum\ncalls=3 1\n1 7\n" \
-        "fl=(2)\nfn=(2)\n1 4\nfi=(1)\n1 3\nsummary: 12\n"
+        "fl=(2)\nfn=(2)\n1 4\nfi=(1)\n1 3\nfn=(3) start\ncfn=(1)\ncalls=1 1\n1 12\nsummary: 12\n"
     counts = callgrind.parse(text)
-    assert (counts.total, counts.calls["sum"], counts.within["main", "sum"]) == (12, 3, 7)
+    assert (counts.total, counts.main, counts.calls["sum"], counts.within["main", "sum"]) == \
+        (12, 12, 3, 7)
     assert counts.files == {"main.c": 8, "sum.h": 4}
     for wrong in ("", text.replace("summary: 12", "summary: 13")):
         with pytest.raises(SystemExit, match="does not add up"):
