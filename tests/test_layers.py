@@ -1,4 +1,4 @@
-"""Do imports go down? Are functions short? Where are numbers of the wire? Is a link dead?
+"""Do imports go down? Are functions short? Is a link dead?
 
 A room uses only rooms below it, in the order of CONTRIBUTING.md; its tests may also use `tools` and
 `spec`. No other file imports a test. Within a room, neither files nor folders import each other in
@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from spec.model import MAGIC, heartbeat
 from tools.programs import KEYED, ROOT, as_program, run
 
 # From top to bottom: each room may use those that come after it.
@@ -232,25 +231,6 @@ def test_every_import_goes_downwards() -> None:
     used = python_imports()
     assert ("proof/spin.py", "tools/programs.py") in used and len(used) > 500
     assert ("udpserver.c server/canserver.c", "server") in c_includes()
-
-
-# The magic number; and the worked heartbeat of SPEC.md, written in one piece, in bytes or in C.
-WORKED = " ?,? ?(?:0x)?".join(f"{byte:02x}" for byte in heartbeat(3, 76, 9)[:5])
-NUMBERS = re.compile(rf"\b0x{MAGIC:x}u?\b|{WORKED}", re.I)
-SUFFIXES = {".c", ".h", ".py", ".rs", ".lua", ".ino", ".cpp", ".8"}
-
-
-def test_the_page_lists_each_file_that_has_the_magic_number() -> None:
-    page = (ROOT / "spec/README.md").read_text().partition("## How to change the wire")[2]
-    listed = {name for row in re.findall(r"^\| `.*", page, re.M)
-              for name in re.findall(r"`([^`]+\.[a-z0-9]+)`", row)}
-    files = map(Path, run(["git", "-C", ROOT, "ls-files"]).splitlines())
-    found = {str(path) for path in files if path.suffix in SUFFIXES
-             and not (path.parts[0] == "lab" and "c" in path.parts)  # which has keys and primes
-             and not (ROOT / path).is_symlink()
-             and NUMBERS.search((ROOT / path).read_text(errors="replace"))}
-    assert len(found) > 15 and found - listed == set()
-    assert [name for name in sorted(listed) if not (ROOT / name).exists()] == []
 
 
 def anchor(heading: str) -> str:
