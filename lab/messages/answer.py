@@ -3,16 +3,15 @@
     make figures ONLY=lab-answer
 
     python -m lab.messages.answer [--target NAME] [--every TIME] [--battery NAME] [--sleep µA]
-                         [--over MEDIUM] [--waits µA] [--bitrate N] [--all] [--json]
+                         [--over MEDIUM] [--waits µA] [--bitrate N] [--all]
     python -m lab.messages.answer --choices
 
 The counts are those of counts.tsv and of bench/budgets_keyed.tsv. The energy is a model."""
 
 import argparse
-import json
 import re
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from lab import arguments
 from lab.arguments import number
@@ -312,7 +311,6 @@ def main() -> None:
     parser.add_argument("--bitrate", type=number(*BITRATE, float), default=500_000.0,
                         help="of the CAN bus, in bits a second")
     parser.add_argument("--all", action="store_true", help="every program, not only the best")
-    parser.add_argument("--json", action="store_true", help="for other programs")
     parser.add_argument("--choices", action="store_true",
                         help="a few ways on each chip, over four media; without other options")
     options = parser.parse_args()
@@ -323,10 +321,6 @@ def main() -> None:
         return
     setting = setting_of(options.target, options.every, options.battery, options.sleep,
                          options.over, options.bitrate, options.waits)
-    if options.json:
-        print(json.dumps([asdict(line) for _, lot in setting.lots(options.all) for line in lot],
-                         indent=1))
-        return
     print("\n".join(setting.table(options.all)))
     print(explained(setting))
 

@@ -1,7 +1,6 @@
 """The lab's own arithmetic, and that what it says of a program is true."""
 
 import hashlib
-import json
 import operator
 import re
 import subprocess
@@ -218,16 +217,16 @@ def test_every_heartbeat_has_its_row() -> None:
 def test_the_first_screen_has_the_best_code_of_each_and_version_2() -> None:
     """On three machines; and the portable code beside it."""
     for target in energy.MODELS:
-        screen = lab("lab.messages.answer", "--target", target, "--json").stdout
-        rows = {row["way"]["name"]: row["way"] for row in json.loads(screen)}
+        rows = {line.way.name: line.way for _, lot in answer.setting_of(target).lots(False)
+                for line in lot}
         known = counts.read()
         made = [count for count in known.values() if count.target == target
                 and (count.scheme, count.step) == ("AES-128-CMAC", "make")]
-        assert rows["AES-128-CMAC"]["count"] == min(count.mean for count in made)
-        assert rows["AES-128-CMAC"]["portable"] == next(
+        assert rows["AES-128-CMAC"].count == min(count.mean for count in made)
+        assert rows["AES-128-CMAC"].portable == next(
             count.mean for count in made if count.by == "BearSSL")
         keyed = budgets.load(answer.KEYED)[answer.KEYED_TARGETS[target]]
-        assert rows["Dumpulse version 2"]["count"] == keyed["beat"] + keyed["hear"] // 10
+        assert rows["Dumpulse version 2"].count == keyed["beat"] + keyed["hear"] // 10
         assert {"SecOC", "LoRaWAN 1.0", "MAVLink 2, signed", "CANopen Safety"} <= rows.keys()
 
 
@@ -264,7 +263,7 @@ def test_years_above_a_shelf_life_say_so() -> None:
     (["--every", "1e99s"], "it must be a time"), (["--sleep", "nan"], "a number from"),
     (["--sleep", "1e12"], "a number from"), (["--bitrate", "0.000001"], "a number from"),
     (["--ev", "1s"], "unrecognized"),
-    (["--choices", "--json"], "takes no other option"),
+    (["--choices", "--all"], "takes no other option"),
     (["--every", f"0.{'0' * 322}1ms"], "it must be a time")], ids=range(10))
 def test_bad_arguments_are_refused_in_one_line(
         words: list[str], says: str, monkeypatch: pytest.MonkeyPatch,
