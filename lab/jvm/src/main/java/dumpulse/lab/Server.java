@@ -20,7 +20,7 @@ import org.springframework.web.bind.annotation.RestController;
 @EnableAutoConfiguration
 @Import(Server.Answers.class)
 public class Server {
-    private static List<Item> list = Item.list(10);
+    private static List<Item> list;
 
     @RestController
     static class Answers {
@@ -31,17 +31,14 @@ public class Server {
     }
 
     public static void main(String[] words) throws IOException {
-        boolean given = words.length == 3; // Spring's process-aot calls this without arguments
-        if (given) {
-            list = Item.list(Integer.parseInt(words[2]));
-        }
+        list = Item.list(Integer.parseInt(words[2]));
         WebServerApplicationContext context =
                 (WebServerApplicationContext)
                         new SpringApplicationBuilder(Server.class)
                                 .bannerMode(Banner.Mode.OFF)
                                 .properties(
-                                        "server.address=" + (given ? words[0] : "127.0.0.1"),
-                                        "server.port=" + (given ? words[1] : "0"),
+                                        "server.address=" + words[0],
+                                        "server.port=" + words[1],
                                         "logging.level.root=WARN",
                                         // The client has one connection, and keeps it.
                                         "server.tomcat.max-keep-alive-requests=-1",
