@@ -168,17 +168,12 @@ int main(int argc, char **argv)
     (void)getchar();
     size_t calls = 0;
     const uint64_t begun = nanoseconds();
-    uint64_t end = begun, said = begun;
+    uint64_t end = begun;
     while (calls < wanted && !stopped) {
         const uint64_t start = nanoseconds();
         operations[which].call(&all[calls % inputs]);
         end = nanoseconds();
         times[calls++] = end - start;
-        if (end - said > SECOND) {
-            printf("at %zu\n", calls);
-            fflush(stdout);
-            said = end;
-        }
     }
     printf("over %llu\n", (unsigned long long)(end - begun));
     fflush(stdout);

@@ -14,13 +14,12 @@ import signal
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from lab.joules import measuring, meters, results
 from lab.joules.measure import INTERRUPTED, count
-from lab.joules.measuring import Failed, Measurement, duration, say, scaled
+from lab.joules.measuring import Failed, Measurement, say, scaled
 from lab.joules.meters import Clock, Lost, Meter
 from lab.joules.results import Run, Times, Unreadable
 from tools.programs import BUILD, open_files
@@ -31,7 +30,6 @@ CURVES = {"P-256": "prime256v1", "secp256k1": "secp256k1", "secp160r1": "secp160
           "secp160r2": "secp160r2"}
 MOST_CALLS = 2_000_000  # the time of each is held: about 100 MB
 INPUTS = 1024
-OFTEN = 5.0  # seconds between two lines about how far it is
 
 
 @functools.cache
@@ -106,15 +104,7 @@ class Operation:
     def go(self) -> None:
         """Makes the calls."""
         self._go_on()
-        began = reported = time.monotonic()
-        while match := re.fullmatch(r"at (\d{1,18})", line := self._line()):
-            now = time.monotonic()
-            done = int(match[1])
-            if done and now - reported > OFTEN:
-                reported = now
-                left = (now - began) * (self.calls - done) / done
-                say(f"lab: {self.name}: {done:,} of {self.calls:,} calls, {duration(left)} left")
-        match = re.fullmatch(r"over ([1-9]\d{0,17})", line)
+        match = re.fullmatch(r"over ([1-9]\d{0,17})", self._line())
         if not match and self.stopped:  # Ctrl-C ended a program that does not catch it
             raise KeyboardInterrupt
         if not match:
@@ -249,7 +239,7 @@ class Profile:
             earlier = self.times.get(name)
             if earlier and earlier.calls == earlier.wanted and (not self.measured or pair in done):
                 continue
-            say(f"lab: {name}: inputs are made")
+            say(f"lab: {name}: inputs are made, then {self.options.calls:,} calls")
             keep = self.options.times and self.options.times / f"{name}.ns"
             operation = Operation(name, self.options.calls, self.options.curve,
                                   self.options.inputs, self.options.command)

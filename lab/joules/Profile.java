@@ -8,7 +8,7 @@ import java.util.Scanner;
 /**
  * A program for lab/run profile --with: hashes and signatures by a provider of Java's.
  *
- * <p>lab/run profile --with "java lab/joules/examples/Profile.java" --operations sha256,ecdsa-sign
+ * <p>lab/run profile --with "java lab/joules/Profile.java" --operations sha256,ecdsa-sign
  *
  * <p>For BouncyCastle: java -cp bcprov.jar
  * -Dprovider=org.bouncycastle.jce.provider.BouncyCastleProvider … SPDX-License-Identifier: MIT
