@@ -2,14 +2,13 @@
 
     python -m lab.joules.board [--only WORDS]
 
-Each goes to build/lab/board, as an ELF file and as the bytes that are written into the flash. A
-table says what they need of the STM32F411's flash and RAM."""
+Each goes to build/lab/board, as an ELF file and as the bytes that are written into the flash. The
+linker rejects an image that does not fit into the STM32F411."""
 
 import argparse
 import dataclasses
 import os
 import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,6 @@ from tools.programs import BUILD, ROOT, as_program, run
 CORE = "Cortex-M4"  # whose instructions counts.tsv has
 SOURCES = Path(__file__).parent
 FOLDER = BUILD / "lab" / "board"
-FLASH, RAM, STACK = 512 << 10, 128 << 10, 104 << 10  # bytes; the stack's are those of board.ld
 STEPS = {"signature": ("key", "sign", "verify"),
          "key agreement": ("key", "encapsulate", "decapsulate")}
 BOARD = dataclasses.replace(
@@ -71,28 +69,6 @@ def build_all(schemes: list[Scheme], folder: Path = FOLDER) -> list[Image]:
         return list(pool.map(lambda scheme: build(scheme, folder), schemes))
 
 
-def stacks() -> dict[str, int]:
-    """Bytes of the deepest step of each, as it was counted."""
-    all_counts = list(counts.read().values())
-    return {name_of(scheme): max(
-        count.stack for count in all_counts
-        if (count.scheme, count.by, count.target) == (scheme.name, scheme.by, CORE))
-            for scheme in all_schemes()}
-
-
-def table(images: list[Image]) -> Iterator[str]:
-    yield f"{'STM32F411RE, bytes':<42}{'flash':>9}{'RAM':>9}{'stack':>9}{'free':>9}"
-    stack_of = stacks()
-    for image in images:
-        size, stack = machines.size(image.path.with_suffix(".elf")), stack_of[image.name]
-        free = RAM - size.ram - stack
-        fits = size.flash <= FLASH and stack <= STACK and free >= 0
-        yield (f"{image.name:<42}{size.flash:>9,}{size.ram:>9,}{stack:>9,}{free:>9,}"
-               f"{'' if fits else '  does not fit'}")
-    yield f"of{'':<40}{FLASH:>9,}{RAM:>9,}{STACK:>9,}"
-    yield "The stack is that of the deepest step, which lab/messages/counts.tsv has; free is RAM."
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="make figures ONLY=lab-board", description="Builds the images of the power sandwich.")
@@ -103,8 +79,8 @@ def main() -> None:
                if options.only.casefold() in scheme.key.casefold()]
     if not schemes:
         parser.error(f"no scheme has {options.only!r} in its name")
-    print("\n".join(table(build_all(schemes))))
-    print(f"The images are in {FOLDER.relative_to(ROOT)}.")
+    for image in build_all(schemes):
+        print(image.path.relative_to(ROOT))
 
 
 if __name__ == "__main__":

@@ -239,7 +239,7 @@ class Bench:
 
     def ask(self, command: str, answer: str = "", *, tries: int = TRIES) -> str:
         """Sends a command to the meter until it is acknowledged."""
-        expected, trouble = answer or "ack " + command.partition(' "')[0], ""
+        expected, trouble = answer or f"ack {command}", ""
         for _ in range(tries):
             self.meter.forget()
             self.meter.send(f"{command}\n")
@@ -320,8 +320,6 @@ class Bench:
         about = self.restart()
         if about.name != image.name:
             raise Trouble(f"the board runs {about.name}, not {image.name}: was it flashed?")
-        for place, text in enumerate(("Dumpulse lab", image.name), start=1):
-            self.ask(f'lcd {place} "{text[:16]:<16}"')
         for command in ("output energy", "format ascii_dec", f"freq {HERTZ}", f"acqtime {SECONDS}",
                         "acqmode dyn"):
             self.ask(command)
@@ -384,18 +382,12 @@ def run_job(bench: Bench, job: Job, record: Log, facts: Sequence[str]) -> None:
     record.complete()
 
 
-def left(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
-
-
 def run_all(bench: Bench, jobs: Sequence[Job], folder: Path, facts: Sequence[str]) -> list[str]:
     """Measures, and returns a line for each scheme that could not be measured."""
     failed: list[str] = []
-    begun, seconds = time.monotonic(), 6 * (SECONDS + 2.0) + 8  # A guess, before a run is timed.
     for number, job in enumerate(jobs, start=1):
-        print(f"sandwich: {number} of {len(jobs)}, {left((len(jobs) - number + 1) * seconds)} "
-              f"left: {job.image.name}, run {job.run}:", end="", flush=True)
+        print(f"sandwich: {number} of {len(jobs)}: {job.image.name}, run {job.run}:", end="",
+              flush=True)
         record = Log(job.log(folder))
         bench.use_log(record)
         try:
@@ -410,7 +402,6 @@ def run_all(bench: Bench, jobs: Sequence[Job], folder: Path, facts: Sequence[str
         finally:
             bench.use_log(None)
             record.file.close()
-        seconds = (time.monotonic() - begun) / number
     return failed
 
 

@@ -312,7 +312,7 @@ class Shield(Pty):
         elif word == "stop" and not self.armed:
             if self.by_manual:
                 self.tell("PowerShield > error stop")
-        elif word in ("htc", "stop", "temp", "lcd", "output", "format", "freq", "acqtime",
+        elif word in ("htc", "stop", "temp", "output", "format", "freq", "acqtime",
                       "acqmode", "trigsrc"):
             self.armed = self.armed and word == "trigsrc"
             self.tell(f"PowerShield > ack {command}")
