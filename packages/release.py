@@ -4,9 +4,7 @@
     python3 -m packages.release --check    # only says whether a release can be made of this state
 
 Everything is built twice, in two folders, from the unpacked archive of the sources, and must be the
-same to the byte. The tests run there, too. The version may be one before a release, as 1.2.3-dev:
-then CHANGELOG.md must have the heading "## 1.2.3, not released yet". For a release 1.2.3-rc1, it is
-"## 1.2.3-rc1, DATE"."""
+same to the byte. The tests run there, too. check() has what a state must have."""
 
 import argparse
 import hashlib

@@ -72,12 +72,14 @@ ip link set lo up
 mkdir -p /opt/dumpulse-fleet /etc/dumpulse
 mount --bind /shared/env /opt/dumpulse-fleet
 cp /shared/fleet.toml /etc/dumpulse
+mkdir /etc/systemd/system/dumpulse-fleet.service.d # an emulated processor may take minutes
+printf '[Service]\nTimeoutStartSec=600\n' >/etc/systemd/system/dumpulse-fleet.service.d/start.conf
 systemctl enable --now /opt/dumpulse-fleet/lib/systemd/system/dumpulse-fleet.service
 wait_for "fetch metrics | grep 'agents{state=\"unreachable\"} 1'"
 [ -d /var/lib/private/dumpulse-fleet ]
 printf '[[agents]]\naddress = "127.0.0.2"\n' >>/etc/dumpulse/fleet.toml
 systemctl reload dumpulse-fleet
-wait_for "fetch api/v1/agents | grep '\"total\": 2'"
+wait_for "fetch api/v1/agents | grep '\"total\":2'"
 systemctl stop dumpulse-fleet
 [ "$(show Result)" = success ]
 
@@ -88,14 +90,13 @@ printf '[[agents]]\naddress = "127.0.0.{3,4}"\nname = "pump-{1..2}"\n' >>/etc/du
 echo 'keys = "/etc/dumpulse-fleet-keys"' >>/etc/dumpulse/fleet.toml
 ! systemctl start dumpulse-fleet
 journalctl -u dumpulse-fleet -o cat | grep 'pump-1-readers.key.*Permission denied'
-mkdir /etc/systemd/system/dumpulse-fleet.service.d
 printf '@drop-in@' >/etc/systemd/system/dumpulse-fleet.service.d/keys.conf
 systemctl daemon-reload
 systemctl start dumpulse-fleet
-wait_for "fetch api/v1/agents | grep '\"total\": 4'"
+wait_for "fetch api/v1/agents | grep '\"total\":4'"
 
 kill -STOP "$(show MainPID)"
-wait_for '[ "$(show NRestarts)" = 1 ] && fetch api/v1/agents | grep total...4'
+wait_for '[ "$(show NRestarts)" = 1 ] && fetch api/v1/agents | grep total..4'
 echo 'x = 1' >>/etc/dumpulse/fleet.toml
 ! systemctl restart dumpulse-fleet
 sleep 10
