@@ -113,8 +113,7 @@ python3 -m venv tools
 tools/bin/pip install --quiet cantools ./$wheel; PATH=$PATH:$PWD/tools/bin"""),
     Page("*-source.tar.gz", "packages/publishing.md", f"release {SOURCES} SHA256SUMS $buildinfo",
          codename="bookworm"),
-    Page("*-source.tar.gz", "packages/wireshark/README.md",
-         "apt-get install tshark\nrelease dumpulse.lua"),
+    Page("*-source.tar.gz", "packages/wireshark/README.md"),
     Page("*-source.tar.gz", "packages/zephyr/README.md"))
 # From a fresh Debian to a first report: what is there before, and the commands.
 FIRST_REPORTS = {
