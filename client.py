@@ -2054,13 +2054,11 @@ def judge(reading: Reading) -> tuple[int, list[str]]:
         problems.append(f"bad value: {reading.entry.value} is not in "
                         f"{variable.low}..{variable.high}")
     if reading.restarted:
-        status = status or 1
         problems.append(f"restarted: {reading.boot}")
     if reading.unusual_value:
-        status = status or 1
         problems.append(f"unusual value: {reading.entry.value} is not in "
                         f"{variable.warn_low}..{variable.warn_high}")
-    return status, [f"{variable.label} {what}" for what in problems]
+    return status or min(1, len(problems)), [f"{variable.label} {what}" for what in problems]
 
 
 def format_performance(reading: Reading) -> str:
@@ -2664,7 +2662,10 @@ def run_command(arguments: Sequence[str]) -> int:
     except Error as error:
         if name == "check":  # monitors read only the standard output and the status
             return print_check(3 if isinstance(error, BadUsage) else 2, str(error))
-        complain(str(error))
+        second = "".join(arguments[1:2]) if isinstance(error, BadUsage) and not name else ""
+        is_word = re.match("[0-9,]*[^0-9,-]", second)  # The first may be a mistyped command then.
+        about = f"; the commands are {', '.join(COMMANDS)}" if is_word else ""
+        complain(f"{error}{about}")
         return error.STATUS
     except SystemExit as end:  # A signal, --help or --version: no service is OK then.
         return int(end.code or 3 * (name == "check"))
