@@ -189,12 +189,7 @@ class Service:
                 "reloaded": self._reloaded, "reloaded_at": self._reloaded_at}
 
     # ---------------------------------------------------------------- changes
-    async def reload(self) -> Sequence[str]:
-        """Reads the configuration again. Says what is wrong with it; empty: it is in force. If the
-        asker closes the connection meanwhile, only the waiting ends, not the change."""
-        return await asyncio.shield(self._do(self._read_again()))
-
-    async def _read_again(self) -> Sequence[str]:
+    async def _read_again(self) -> None:
         async with self._changing:
             problems = await self._reload()
         self._reloaded = not problems
@@ -205,10 +200,10 @@ class Service:
         else:
             self._reloaded_at = time.time()
             say(f"the configuration was read again: {len(self.table.agents):,} agents")
-        return problems
 
     async def _reload(self) -> Sequence[str]:
-        """Does first what may fail, and changes nothing until all of that is right."""
+        """Returns what is wrong with the configuration; empty: it is in force. Does first what may
+        fail, and changes nothing until all of that is right."""
         try:
             config = await asyncio.to_thread(load, self.config.path)
         except Mistakes as error:
@@ -219,6 +214,8 @@ class Service:
             return mistakes
         discovery = Discovery(config)
         agents = await discovery.look() or ()
+        if discovery.failures:
+            return discovery.problems
         try:
             self.alerts.check(config.alerts)
             may = await asyncio.to_thread(self.access.look)  # Passwords and certificates.

@@ -15,6 +15,7 @@ from dumpulse_fleet.model.agents import Agent
 from dumpulse_fleet.model.naming import MOST_AGENTS, Wrong, check_labels, check_name, shown
 
 LARGEST = 16 << 20  # bytes of a file
+EVERY_S = 5.0  # s between two looks at a file
 MOST_PROBLEMS = 20  # that are told of one source
 SHRINKS = 0.5  # a list that loses more than this share is not used at once,
 HELD_S = 3600.0  # but after this time, or after a reload
@@ -89,7 +90,7 @@ class SourceReader:
         """Reads it again if it is time, on the monotonic clock. Returns whether it changed."""
         if now < self._due:
             return False
-        self._due = now + self.source.every
+        self._due = now + EVERY_S
         before = self.agents
         try:
             await self._take(await asyncio.to_thread(read_file, self.source.file, LARGEST))

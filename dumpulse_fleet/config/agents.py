@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 import functools
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.config.toml_reader import (
     PATH, Mistake, Reader, Where, checked, shown_path, told)
 from dumpulse_fleet.config.values import (
-    DAY, check_name_of, duration, kind, number, similar, text)
+    check_name_of, duration, kind, number, similar, text)
 from dumpulse_fleet.model.agents import SOON, Agent, Profile, ReaderKeys
 from dumpulse_fleet.model.naming import (
     MOST_AGENTS, Wrong, check_address, check_labels, check_name, expand, name_of, shown)
@@ -85,7 +85,6 @@ class AgentsSection(Shared):
     address: Annotated[str, checked(text)] = ""
     name: Annotated[str, checked(text)] = ""
     file: Annotated[str, PATH] = ""
-    every: Annotated[float, checked(duration, 1, DAY)] = 60.0  # s
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +93,6 @@ class Source:
 
     shared: Shared
     file: str  # A path in full.
-    every: float = 60.0  # s between two looks
 
 
 class Agents:
@@ -123,16 +121,12 @@ class Agents:
                 reader.wrong((*where, "timeout"), f"agents: {shared.timeout:g} s are more than "
                              f"nine tenths of the period, {shared.period:g} s: use a longer period")
             if origin == "address":
-                self._refuse(where, keys, "every", "file")
                 self._listed(agents, where, shared, table.address, table.name)
             else:
-                self._refuse(where, keys, "name", "address")
-                sources.append(Source(shared, table.file, table.every))
+                if "name" in keys:
+                    reader.wrong((*where, "name"), "agents: 'name' goes only with address")
+                sources.append(Source(shared, table.file))
         return tuple(agents.values()), tuple(sources)
-
-    def _refuse(self, where: Where, keys: Collection[str], name: str, what: str) -> None:
-        if name in keys:
-            self._reader.wrong((*where, name), f"agents: {name!r} goes only with {what}")
 
     def _check_wrap(self, where: Where, shared: Shared) -> None:
         """An age is exact only if a report comes before the timestamps begin again."""

@@ -137,10 +137,8 @@ class FakeBackend:
         self.parts: Sequence[Part] = ()
         self.ready = self.sees = True
         self.trouble = self.alertmanager = ""
-        self.mistakes: list[str] = []
-        self.reloads = 0
         self.asked = 0  # Number of calls of numbers().
-        self.access: Access | None = None  # read again by a reload
+        self.access: Access | None = None
         self.store: Any = FakeStore()
         self.uptime: Any = FakeUptime()
         self.days: Any = SimpleNamespace(parts={})
@@ -152,15 +150,6 @@ class FakeBackend:
         self.asked += 1
         return {"rounds": 10.0 + self.asked, "lateness": 0.002, **dict.fromkeys(
             ("requests", "repeated", "reports", "lost", "cpu"), self.asked / 10)}
-
-    async def reload(self) -> Sequence[str]:
-        self.reloads += 1
-        try:
-            if self.access:
-                self.access.take(self.access.look(), "a long token")
-        except client.BadUsage as error:
-            return [str(error)]
-        return self.mistakes
 
     def change(self, row: int, state: State, variable: int = -1) -> None:
         """As the judge does it."""

@@ -83,7 +83,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
                 shared |= match[1] == "defaults" and ("agents", key) in in_example
                 assert shared or (match[1], key) in in_example, (match[1], key)
                 count += 1
-    assert count == 43
+    assert count == 42
 
 
 def test_keys_that_are_commented_out(tmp_path: Path) -> None:
@@ -216,7 +216,6 @@ WRONG = [
     (AGENT + "labels = 'x'\n", 3, "labels: must be a table like"),
     (AGENT + "name = 'x{1..2}'\n", 3, "1 addresses, but the name stands for 2"),
     (AGENT + "name = 'a\\nb'\n".replace("'", '"'), 3, "must have 1 to 200 characters, in one line"),
-    (AGENT + "every = '10s'\n", 3, "'every' goes only with file"),
     (AGENT + AGENT, 4, "the name 'a' is that of line 2, too"),
     (AGENT + "[[agents]]\naddress = 'a:9060'\nname = 'b'\n", 4, "is the address of 'a', too"),
     (AGENT + "[[agents]]\naddress = 'c d'\n", 4, "'c d' is not an address"),

@@ -81,13 +81,13 @@ def test_wrong_targets(content: bytes) -> None:
 # ---------------------------------------------------------------- files
 def test_a_file(tmp_path: Path) -> None:
     async def run() -> None:
-        found = Discovery(config(tmp_path, "[[agents]]\nfile = 't.json'\nevery = '10s'"))
+        found = Discovery(config(tmp_path, "[[agents]]\nfile = 't.json'"))
         file = tmp_path / "t.json"
         assert await found.look(0) == ()
         assert found.failures == 1 and found.problems == [
             f"{file}: cannot read '{file}': No such file or directory"]
         file.write_text('[{"targets": ["c", "a:1", "x y"]}]')
-        assert await found.look(9) is None  # it is not time yet
+        assert await found.look(4) is None  # it is not time yet
         assert names(await found.look(10)) == ["c", "a"]
         assert "'x y' is not an address" in found.problems[0]
         assert await found.look(20) is None and len(found.problems) == 1  # still told
@@ -119,7 +119,7 @@ def test_a_list_that_empties_or_shrinks_is_no_order(tmp_path: Path) -> None:
         file.write_text(json.dumps([{"targets": [f"a{number}" for number in range(count)]}]))
 
     async def run() -> None:
-        own = config(tmp_path, "[[agents]]\nfile = 't.json'\nevery = '10s'")
+        own = config(tmp_path, "[[agents]]\nfile = 't.json'")
         found = Discovery(own)
         write(10)
         assert len(names(await found.look(0))) == 10 and not found.shrunk

@@ -88,7 +88,6 @@ def web_file(folder: Path, text: str) -> str:
 def make_running() -> Iterator[Running]:
     parts = [Part("Pumps <b>north", {"site": "site-1*"}), Part("The rest", {"rack": "r1"})]
     with served(100, Access(token=TOKEN), parts) as running:
-        running.service.access = None
         yield running
 
 
@@ -369,7 +368,7 @@ def test_limits(running: Running) -> None:
 @given(data=st.data())
 def test_any_request_has_an_answer(running: Running, data: st.DataObject) -> None:
     """Hypothesis prints the request that fails. `@reproduce_failure` replays it."""
-    route = data.draw(st.sampled_from([each for each in server.ROUTES if each.handler != "reload"]))
+    route = data.draw(st.sampled_from(server.ROUTES))
     texts = st.one_of(st.text(max_size=20), st.integers().map(str),
                       st.sampled_from(["1", "dead", "a=b", "name", "agent-00001", "1e999", "nan"]))
     path, has_body = route.path, route.handler == "add_mute"
@@ -407,29 +406,26 @@ def test_metrics_and_shards(running: Running) -> None:
 
 # ---------------------------------------------------------------- who may
 def test_nobody_unknown_changes_anything(running: Running) -> None:
-    for method, path in (("POST", "/api/v1/mutes"), ("DELETE", "/api/v1/mutes/1"),
-                         ("POST", "/-/reload")):
+    for method, path in (("POST", "/api/v1/mutes"), ("DELETE", "/api/v1/mutes/1")):
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer "},
                         {"Authorization": "Nonsense"}, {"Authorization": "Bearer \udc80".encode(
                             "utf-8", "surrogateescape").decode("latin-1")}):
             answer = ask(running.port, path, method, {"match": {"a": "b"}, "seconds": 9}, headers)
             assert answer.status == 401, (method, path, headers)
             assert answer.headers["WWW-Authenticate"].startswith("Bearer")
-    assert not running.service.store.made and not running.service.reloads
+    assert not running.service.store.made
 
 
 def test_without_a_token_nobody_changes_anything() -> None:
-    with served() as (port, service):
+    with served() as (port, _):
         for headers in ({}, {"Authorization": "Bearer "}, basic("", "")):
-            assert ask(port, "/-/reload", "POST", headers=headers).status in (401, 403)
-        assert not service.reloads
+            assert ask(port, "/api/v1/mutes/1", "DELETE", headers=headers).status in (401, 403)
 
 
 def test_nobody_unknown_reads_what_is_guarded(guarded: Running) -> None:
     paths = [*server.FILES, "/nothing", *(route.path for route in server.ROUTES)]
     for path in paths:
-        method = "POST" if path == "/-/reload" else "GET"
-        answer = ask(guarded.port, path.replace("{name}", "agent-00001"), method)
+        answer = ask(guarded.port, path.replace("{name}", "agent-00001"))
         assert answer.status == 401, path
         assert answer.headers["WWW-Authenticate"].startswith("Basic")
     for who in (basic("alice", "wrong"), basic("bob", PASSWORD), basic("alice", ""),
@@ -597,17 +593,6 @@ def test_passwords_that_nobody_waits_for_count(tmp_path: Path, monkeypatch: pyte
         assert more.status == 401
 
 
-def test_reload(running: Running) -> None:
-    service = running.service
-    assert ask(running.port, "/-/reload", "POST", headers=AUTHORISED).status == 200
-    service.mistakes = ["fleet.toml:3: this is wrong"]
-    answer = ask(running.port, "/-/reload", "POST", headers=AUTHORISED)
-    assert answer.status == 400 and answer.json["error"] == "fleet.toml:3: this is wrong"
-    service.mistakes = []
-    assert service.reloads == 2
-    service.reloads = 0
-
-
 def test_ready(running: Running) -> None:
     running.service.ready = False
     assert ask(running.port, "/-/ready").status == 503
@@ -733,15 +718,14 @@ def certificate(folder: Path, name: str) -> None:
 SECURED = "tls_server_config: {cert_file: cert.pem, key_file: key.pem}"
 
 
-def over_tls(port: int, folder: Path, trusted: str = "cert.pem", name: str | None = None,
-             asks: str = "GET /-/healthy") -> tuple[bytes, str]:
+def over_tls(port: int, folder: Path, trusted: str = "cert.pem", name: str | None = None
+             ) -> tuple[bytes, str]:
     """The answer, and whose certificate the server has."""
     context = ssl.create_default_context(cafile=str(folder / trusted))
     context.check_hostname = False
     with socket.create_connection(("127.0.0.1", port), 10) as raw, \
             context.wrap_socket(raw, server_hostname=name) as secure:
-        secure.sendall(f"{asks} HTTP/1.0\r\nHost: localhost\r\n"
-                       f"Authorization: {AUTHORISED['Authorization']}\r\n\r\n".encode())
+        secure.sendall(b"GET /-/healthy HTTP/1.0\r\nHost: localhost\r\n\r\n")
         found: Any = secure.getpeercert()
         return b"".join(iter(lambda: secure.recv(1000), b"")), str(found["subject"][0][0][1])
 
@@ -755,21 +739,18 @@ def test_tls(tmp_path: Path) -> None:
         assert b"Strict-Transport-Security" in answer and answer.endswith(b"healthy\n")
         return found
 
-    def reload(port: int, trusted: str) -> bytes:
-        return over_tls(port, tmp_path, trusted, asks="POST /-/reload")[0]
-
     assert access.ssl and access.ssl.minimum_version == ssl.TLSVersion.TLSv1_2
     with served(access=access) as (port, _):
         assert subject(port) == "first.example"
         (tmp_path / "cert.pem").rename(tmp_path / "first.pem")
         certificate(tmp_path, "second.example")
-        assert reload(port, "first.pem").startswith(b"HTTP/1.0 200")
+        access.take(access.look(), TOKEN)
         assert subject(port) == subject(port, name="localhost") == "second.example"
         (tmp_path / "cert.pem").rename(tmp_path / "second.pem")
         certificate(tmp_path, "third.example")
         (tmp_path / "key.pem").write_text("damaged", "utf-8")
-        answer = reload(port, "second.pem")
-        assert answer.startswith(b"HTTP/1.0 400") and b"key.pem" in answer
+        with pytest.raises(client.BadUsage, match="key.pem"):
+            access.look()
         assert subject(port, "second.pem") == "second.example"
 
 

@@ -135,10 +135,6 @@ class Backend(Protocol):
     def numbers(self) -> Mapping[str, float]:
         """Its own, by the words of OWN in metrics.py."""
 
-    async def reload(self) -> Sequence[str]:
-        """What is wrong with the new configuration, or with passwords and certificates, which it
-        reads again, too; empty: it is in force."""
-
 
 class Route(NamedTuple):
     method: str
@@ -170,7 +166,6 @@ ROUTES = (  # README.md has the same ones of the JSON interface
     Route("GET", "/status", "status"),
     Route("GET", "/-/healthy", "healthy"),
     Route("GET", "/-/ready", "ready"),
-    Route("POST", "/-/reload", "reload"),
 )
 
 
@@ -317,12 +312,6 @@ class Site:
         if not self.service.ready:
             raise web.HTTPServiceUnavailable(text=f"not ready: {self.service.trouble}")
         return web.Response(text="ready\n")
-
-    async def reload(self, request: web.Request) -> Json:
-        mistakes = await self.service.reload()
-        if mistakes:
-            raise web.HTTPBadRequest(text="\n".join(mistakes))
-        return {"done": "the new configuration is in force"}
 
 
 # ---------------------------------------------------------------- parts of answers

@@ -123,7 +123,7 @@ class Run:
             f'[collector]\nstate = "state"\ngrace = "{GRACE:.0f}s"\n[defaults]\n'
             f'period = "{PERIOD:.0f}s"\nmisses = {MISSES}\nnames = "names.ini"\n'
             f'[web]\nlisten = "127.0.0.1:{9061 + number}"\n[alerts]\nwait = "{WAIT:.0f}s"\n'
-            f'again = "20s"\n[[agents]]\nfile = "{self.folder}/inventory.json"\nevery = "5s"\n'
+            f'again = "20s"\n[[agents]]\nfile = "{self.folder}/inventory.json"\n'
             + "".join(f"[[notify]]\n{text}\n" for text in receivers))
         with open(folder / "log", "ab") as log:
             return subprocess.Popen(
