@@ -30,9 +30,8 @@ check_others = $(foreach by,$(call chosen,i386 powerpc clang),\
 PART_vectors-others = $(check_others) exit $$failed	## the same on i386, on PowerPC and by clang
 $(foreach part,storm storm-calls planted,$(eval NEEDS_$(part) = build/storm build/storm-can))
 # Stories of udpserver, canserver and an image; in portions others, which may lack a claim.
-tell_storm = build/storm --count 600 $(or $1,--counts) || failed=1; \
-    build/storm-can --count 130 $(or $1,--from 400 --counts) || failed=1; \
-    $(if $1,,build/storm --fail-each 5 && build/storm-can --fail-each 20 || failed=1;) \
+tell_storm = $(if $(PORTION),build/storm --count 600 $1 || failed=1; \
+    build/storm-can --count 120 $1,$(PYTHON) -m tests.storm.blocks --least 75) || failed=1; \
     $(PYTHON) -m tests.storm.images --count 12 $(or $1,--counts) || failed=1; exit $$failed
 PART_storm = $(call tell_storm,$(PORTION:%=--from $(NEW)))	## stories of the whole system
 fail_each = $(foreach storm,storm storm-can,build/$(storm) --fail-each 1 || failed=1;)
