@@ -1,10 +1,9 @@
 /* What an agent for Linux says; see log.h.   SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* NOLINT: for O_CLOEXEC and O_NOFOLLOW */
+#define _GNU_SOURCE /* NOLINT: for O_CLOEXEC */
 #include "log.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -20,34 +19,10 @@
 #include "timing.h"
 
 static const char *name = "";
-static char files[STDERR_FILENO + 1][PATH_MAX]; /* Paths of outputs that are files, at the start. */
 
 void log_begin(const char *program)
 {
     name = program;
-    for (int output = STDOUT_FILENO; output <= STDERR_FILENO; output++) {
-        struct stat status;
-        char link[32];
-        (void)snprintf(link, sizeof link, "/proc/self/fd/%d", output);
-        const ssize_t size = readlink(link, files[output], sizeof files[0] - 1);
-        if (size < 0 || fstat(output, &status) != 0 || !S_ISREG(status.st_mode) ||
-            status.st_nlink == 0) /* it was removed: the link has no name of a file */
-            files[output][0] = '\0';
-    }
-}
-
-void log_open_again(void)
-{
-    for (int output = STDOUT_FILENO; output <= STDERR_FILENO; output++) {
-        if (files[output][0] == '\0')
-            continue;
-        const int file =
-            open(files[output], O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
-        if (file < 0 || dup2(file, output) < 0)
-            log_say("cannot open %.300s again: %s", files[output], strerror(errno));
-        if (file >= 0)
-            (void)close(file);
-    }
 }
 
 /* Opens a pipe or a terminal again, for writing that never waits. Returns -1 if it is neither. */

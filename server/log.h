@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 void log_begin(const char *program); /* each line begins with its name */
-void log_open_again(void); /* the files of both outputs: they may have other names by now */
 
 /* Writes one line to stderr, cut off at 1 KB. If the format begins like "<4>", that is the severity
  * of syslog, from 3 to 6; without, it is an error, 3. The arguments may contain anything: each byte

@@ -56,7 +56,6 @@ static bool read_files(void)
 static void read_again(void)
 {
     manager_reload();
-    log_open_again();
     manager_ready(read_files() ? "it has read its files again"
                                : "its files were wrong at the last reload: see the log");
 }

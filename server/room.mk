@@ -28,7 +28,7 @@ STORM := -O2 -pthread $(call wrap,main clock_gettime getenv geteuid getrandom ki
     access close fchmod flock fstat fsync ftruncate lstat open pwrite read rename stat bind \
     epoll_create1 epoll_ctl epoll_pwait getsockopt if_nametoindex ioctl ppoll recvmmsg send \
     sendmmsg sendmsg setsockopt socket dumpulse_changed dumpulse_get_key endpoints_describe \
-    dumpulse_send_packet endpoints_open keys_take log_open_again log_say log_write \
+    dumpulse_send_packet endpoints_open keys_take log_say log_write \
     overlap_left alarms_log)
 $(call add,storm,gcc,$(STORM),$(wildcard tests/storm/*.c) udpserver.c $(AGENT_C))
 $(call add,storm-can,gcc,$(STORM),$(wildcard tests/storm/*.c) server/canserver.c $(AGENT_C))

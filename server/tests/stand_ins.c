@@ -9,6 +9,7 @@
 
 char logged[LOGGED_LINES][200];
 size_t logged_count;
+bool log_is_full;
 uint64_t clock_ns, clock_unix_ns;
 
 static char *line_of(size_t number)
@@ -20,6 +21,8 @@ bool log_say(const char *format, ...)
 {
     va_list arguments;
 
+    if (log_is_full)
+        return false;
     if (format[0] == '<') /* its severity */
         format += 3;
     va_start(arguments, format);

@@ -3,6 +3,7 @@
 #ifndef DUMPULSE_STAND_INS_H
 #define DUMPULSE_STAND_INS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,6 +11,7 @@ enum { LOGGED_LINES = 2048 };
 extern char logged[LOGGED_LINES]
                   [200]; /* the first lines; those after them overwrite the last one */
 extern size_t logged_count;
+extern bool log_is_full; /* The log takes no line. */
 const char *last_logged(void);
 
 extern uint64_t clock_ns;      /* Time that timing_ns() and timing_boot_ns() return, ns. */

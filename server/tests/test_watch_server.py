@@ -3,34 +3,27 @@
 tests/storm compares the states with the truth. Here the real server
 runs, and the programs that it starts."""
 
-import contextlib
-import functools
 import itertools
 import os
 import re
 import resource
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
-import client
 from spec.model import heartbeat
 from tools.agents import VEHICLE
-from tools.programs import PATIENCE, ROOT, built, free_port, started, wait_until
+from tools.programs import PATIENCE, ROOT, free_port, started, wait_until
 from tools.servers import Server, command
 
 TICK = 50  # ms
-ATTEMPTS = 5
-SOON = 0.7  # s: less than `warn` by two ticks and what a sleep may take longer
 NAMES = """
 [dumpulse]
 tick = 50ms
@@ -59,41 +52,17 @@ def run(*arguments: str | bytes) -> subprocess.CompletedProcess[str]:
                           timeout=PATIENCE)
 
 
-class LateBeatError(Exception):
-    """This process was slow itself: nobody can say whether the server was right."""
-
-
-def repeated_if_late(test: Callable[..., None]) -> Callable[..., None]:
-    """A busy machine may keep the process that beats from beating in time: once more, then."""
-    @functools.wraps(test)
-    def attempts(tmp_path: Path, **options: Any) -> None:
-        for attempt in range(ATTEMPTS):
-            (folder := tmp_path / f"{attempt}").mkdir()
-            try:
-                return test(folder, **options)
-            except LateBeatError:
-                if attempt == ATTEMPTS - 1:
-                    raise
-
-    return attempts
-
-
 class Watched:
-    """A server that watches, in a folder with its file of names and its program. With `calls`, its
-    calls of the system are those of calls.c, which reads this environment."""
+    """A server that watches, in a folder with its file of names and its program."""
 
     def __init__(self, folder: Path, program: str = TELLS, names: str = NAMES,
-                 more: tuple[str, ...] = (),
-                 interpreter: str = f"{sys.executable} -IS", calls: Mapping[str, object] = {},
-                 **server: Any) -> None:
+                 more: tuple[str, ...] = ()) -> None:
         self.folder = folder
         (folder / "names.ini").write_text(names)
-        (folder / "program").write_text(f"#!{interpreter}\n{program}")
+        (folder / "program").write_text(f"#!{sys.executable} -IS\n{program}")
         (folder / "program").chmod(0o755)
         self.server = Server("--tick", str(TICK), "--watch", str(folder / "names.ini"), "--exec",
-                             str(folder / "program"), *more,
-                             program=[built("build/udpserver-calls")] if calls else (),
-                             env=os.environ | {name: f"{calls[name]}" for name in calls}, **server)
+                             str(folder / "program"), *more)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def __enter__(self) -> Self:
@@ -114,32 +83,6 @@ class Watched:
             assert time.monotonic() < deadline, self.server.stderr.lines
             self.beat(variable, value)
             time.sleep(TICK / 1000)
-
-    @contextlib.contextmanager
-    def beating(self, *variables: int) -> Iterator[None]:
-        """These nodes beat in each tick. LateBeatError: one did not for longer than SOON."""
-        ended = threading.Event()
-        gap, last = 0.0, time.monotonic()
-
-        def beat() -> None:
-            nonlocal gap, last
-            for count in itertools.count():
-                gap, last = max(gap, time.monotonic() - last), time.monotonic()
-                for variable in variables:
-                    self.beat(variable, 50 + count % 2)
-                if ended.wait(TICK / 1000):
-                    return
-
-        thread = threading.Thread(target=beat)
-        thread.start()
-        try:
-            wait_until(lambda: len(self.told()) >= len(variables), "the nodes are alive")
-            yield
-        finally:
-            ended.set()
-            thread.join()
-            if gap > SOON:
-                raise LateBeatError(f"no heartbeat for {gap:.1f} s")
 
     def logged(self) -> list[str]:
         """The changes that the server has logged, as the program gets them."""
@@ -227,51 +170,6 @@ def test_a_node_that_restarts_is_told(tmp_path: Path) -> None:
         watched.server.stop()
 
 
-@pytest.mark.parametrize("restarts", [True, False])
-@repeated_if_late
-def test_who_is_watched_again_is_new(tmp_path: Path, restarts: bool) -> None:
-    """What was told before it was left out of the file of names is forgotten, but its number. After
-    a restart, the table shows that it is alive: that is a change again. A reload after a stop does
-    not count the stop as silence."""
-    calm, short = ("[dumpulse]\ntick = 50ms\nwarn = %s\ncrit = %s\n" % limits
-                   for limits in (("30min", "40min"), ("2s", "3s")))
-    names, stats = tmp_path / "names.ini", tmp_path / "stats"
-    more = ("--state", f"{tmp_path / 'state'}", "--stats", f"{stats}")
-
-    def row(number: int = 3) -> tuple[object, object]:
-        variable = client.read_status(f"{stats}")["table"][number]
-        return variable["state"], variable["number"]
-
-    def reload(server: Server, text: str, seconds: float) -> None:
-        reloads = server.stats()["reloads"]
-        names.write_text(text)
-        server.process.send_signal(signal.SIGSTOP)
-        server.process.send_signal(signal.SIGHUP)
-        time.sleep(seconds)
-        server.process.send_signal(signal.SIGCONT)
-        server.wait_for(lambda now: now["reloads"] > reloads, "it reads them again")
-
-    with Watched(tmp_path, names=calm + "[3]\n", more=more) as watched:
-        watched.beat_until(3, 5, lambda: watched.told() == ["3  waiting alive"])
-        wait_until(lambda: row() == ("alive", 1), "it is alive")
-        if not restarts:
-            reload(watched.server, calm + "[4]\n", 0)
-            assert row() == (None, None)
-            reload(watched.server, calm + "[3]\n", 0)
-            assert row() in (("waiting", 1), ("alive", 2))
-            begun = time.monotonic()
-            reload(watched.server, short + "[5]\n", 3.2)
-            state, _ = row(5)
-            if time.monotonic() - begun > 3.2 + 2:
-                raise LateBeatError
-            assert state == "waiting"
-        watched.server.stop()
-    for text, after in ((("[4]\n", (None, None)), ("[3]\n", ("alive", 2))) if restarts else ()):
-        with Watched(tmp_path, names=calm + text, more=more) as watched:
-            wait_until(lambda: row() == after, f"{after}")  # noqa: B023
-            watched.server.stop()
-
-
 def test_the_program_of_the_manual(tmp_path: Path) -> None:
     """A name may begin with a hyphen, and a variable may have none."""
     manual = (ROOT / "server" / "udpserver.8").read_text()
@@ -284,27 +182,6 @@ def test_the_program_of_the_manual(tmp_path: Path) -> None:
         done = subprocess.run([tmp_path / "program", "3", named, "late", "dead"], text=True,
                               env={"PATH": f"{tmp_path}"}, capture_output=True, check=True)
         assert done.stdout == f"-p daemon.err -- {said} is dead\n"
-
-
-@pytest.mark.parametrize("change, why", [
-    ('rm "$1"', "No such file or directory"), ('chmod 644 "$1"', "Permission denied"),
-    ('rm "$1"; mkfifo -m 755 "$1"', "Permission denied"),
-    ('echo no program >"$1"', "Exec format error"),
-])
-def test_a_program_that_cannot_start_is_tried_again(tmp_path: Path, change: str, why: str) -> None:
-    """The server says once why."""
-    path = tmp_path / "program"
-    with Watched(tmp_path) as watched:
-        path.rename(tmp_path / "moved")
-        shutil.copy(tmp_path / "moved", path)
-        subprocess.run(["sh", "-c", change, "sh", path], check=True)
-        watched.beat_until(3, 50, lambda: watched.server.stats()["failed_programs"] > 2)
-        assert [line for line in watched.server.stderr.lines if "cannot run" in line] == \
-            [f"udpserver: cannot run {path}: {why}; it will be tried again"]
-        (tmp_path / "moved").rename(path)
-        wait_until(watched.told, "the program runs")
-        check_chain(watched.told())
-        watched.server.stop()
 
 
 def test_a_program_has_standard_error_where_the_server_has_none(tmp_path: Path) -> None:

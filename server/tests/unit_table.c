@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* NOLINT: for random, and sigset_t in loop.h */
 #include <stdlib.h>
 
+#include "server/alarms.h"
 #include "server/loop.h"
 #include "server/names.h"
 #include "server/options.h"
@@ -346,7 +347,8 @@ TEST(who_is_dead_at_the_next_look)
     }
 }
 
-/* Its last heartbeat is so old that 16 bits do not tell how old it is. */
+/* Its last heartbeat is so old that 16 bits do not tell how old it is. Its state was forgotten, and
+ * its number was not. */
 TEST(who_is_watched_again_is_dead)
 {
     start_to_watch(1, 500);
@@ -354,6 +356,7 @@ TEST(who_is_watched_again_is_dead)
     watch_look();
     lacks_engine = true;
     assert_true(watch_read_again());
+    assert_true(alarms[3].is == DUMPULSE_WAITING && alarms[3].number != 0);
     pass(65536 + 100);
     check_ages();
     watch_look();
@@ -361,6 +364,26 @@ TEST(who_is_watched_again_is_dead)
     assert_true(watch_read_again());
     watch_look();
     assert_int_equal(watch_watcher.seen[0].state, DUMPULSE_DEAD);
+}
+
+/* The state has how many changes the log lacks. The next run logs the last one, and counts the
+ * others. */
+TEST(what_the_log_lacks_is_logged_by_the_next_run)
+{
+    memset(alarms, 0, sizeof alarms);
+    start_to_watch(1, 500);
+    log_is_full = true;
+    beat(3);
+    watch_look();
+    pass(501);
+    watch_look();
+    log_is_full = false;
+    assert_int_equal(alarms[3].unlogged, 2);
+    logged_count = 0;
+    watch_begin();
+    assert_int_equal(alarms[3].unlogged, 0);
+    assert_int_equal(logged_count, 3); /* One is counted, and the last one is about the start. */
+    assert_string_equal(logged[1], "variable 3 engine: dead, was alive; number 2");
 }
 
 TEST(it_looks_as_often_as_the_shortest_deadline_needs)

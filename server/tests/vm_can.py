@@ -441,19 +441,6 @@ def test_with_a_key(serve: Callable[..., Program], keyed_options: list[str]) -> 
         "packets": 8, "heartbeats": 2, "reports": 2, "beacons": 2, "magic": 2}
 
 
-def test_each_node_hears_at_the_start(serve: Callable[..., Program],
-                                      keyed_options: list[str]) -> None:
-    """The queue of a real interface takes 10 frames at once. 65 beacons come in the end."""
-    keys = keyed.Keys(bytes(range(16)))
-    with opened("can1") as bus:
-        serve("can0", *lasting(keyed_options))
-        nodes = {label: keyed.Listener(keys, label) for label in range(keyed.LABELS)}
-        while nodes:
-            number, _, data = FRAME.unpack(bus.recv(FRAME.size))
-            assert number == BASE + 97
-            nodes = {label: node for label, node in nodes.items() if not node.hear(data)}
-
-
 def test_a_gateway_with_a_key(serve: Callable[..., Program], keyed_options: list[str]) -> None:
     """One epoch, one table, one count of readers for both; and a node that sends version 1."""
     keys = keyed.Keys(bytes(range(16)))

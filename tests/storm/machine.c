@@ -866,7 +866,3 @@ long __wrap_getenv(void)
 {
     return 0;
 }
-
-void __wrap_log_open_again(void)
-{
-}
