@@ -301,10 +301,10 @@ class Store:
                 raise Trouble(f"{self.path} was written by another version, which has schema "
                               f"{version}, not {SCHEMA_VERSION}: install that version, or choose "
                               "another path")
-            own = f"application_id = {APPLICATION}"  # It writes, and the disk may be full.
-            for pragma in (*["auto_vacuum = INCREMENTAL", own] * (not version),
-                           "journal_mode = WAL", "synchronous = FULL",
-                           "journal_size_limit = 16777216"):
+            # These two write even what is there already, and the disk may be full.
+            of_new_file = ("auto_vacuum = INCREMENTAL", f"application_id = {APPLICATION}")
+            for pragma in (*(() if version else of_new_file), "journal_mode = WAL",
+                           "synchronous = FULL", "journal_size_limit = 16777216"):
                 database.execute(f"PRAGMA {pragma}").fetchall()
             if not version:
                 database.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = "
