@@ -411,7 +411,7 @@ SUMS = {
     "bench/README.md": "ff0c3c2c",
     "extras/keys.md": "6d601f00",
     "proof/README.md": "d0c190a5",
-    "server/README.md": "65c0cf59",
+    "server/README.md": "e1f1c87d",
     "spec/README.md": "b9de382a",
     "spec/keyed.md": "bc5671d1",
     "spec/security.md": "e5ff2d83",
