@@ -105,7 +105,7 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
     assigns *seen, looks[looking], told[looking], told_was[looking], told_is[looking]; exits \false;
     ensures looks[looking] == \old(looks[looking]) + 1;
     ensures look_is{Pre}(line, agent, \old(seen->state), \at(number(&seen->since[0]), Pre),
-      later, seen->state, number(&seen->since[0]));
+      later_now, seen->state, number(&seen->since[0]));
     ensures told_once{Pre, Post}(looking, \old(seen->state), seen->state); */
 static void look(const dumpulse_line_ *line, dumpulse_seen *seen, dumpulse *agent, uint16_t later);
 
@@ -203,7 +203,7 @@ static inline dumpulse_state dumpulse_watch_state(const dumpulse_watcher *watch,
 /*@ requires ram_is_there(watch);
     requires \forall integer i; 0 <= i < watch->count ==> watch->seen[i].state <= DUMPULSE_DEAD;
     assigns \nothing; exits \false;
-    ensures worst_of(watch->seen, watch->count, \result) && \result <= DUMPULSE_DEAD; */
+    ensures worst_of(watch->seen, watch->count, \result); */
 static inline dumpulse_state dumpulse_watch_worst(const dumpulse_watcher *watch);
 
 /*@ requires ram_is_there(watch);
