@@ -1,7 +1,7 @@
 /* A node and a reader, which need only the header.        SPDX-License-Identifier: MIT
  *
  *     node VARIABLE SENDER VALUE   writes a heartbeat to the output
- *     node                         prints the entries of the report on the input
+ *     node NOW                     prints the entries of the report on the input, with their age
  */
 #include <dumpulse.h>
 #include <stdio.h>
@@ -21,15 +21,20 @@ int main(int count, char **words)
         dumpulse_make_heartbeat(packet, byte(words[1]), byte(words[2]), byte(words[3]));
         return fwrite(packet, sizeof packet, 1, stdout) == 1 ? 0 : 1;
     }
+    if (count != 2) {
+        fputs("usage: node VARIABLE SENDER VALUE, or node NOW\n", stderr);
+        return 2;
+    }
     if (!dumpulse_check_report(report, fread(report, 1, sizeof report, stdin))) {
         fputs("node: this is no report\n", stderr);
         return 1;
     }
+    const uint16_t now = (uint16_t)strtoul(words[1], NULL, 10);
     for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++) {
         const dumpulse_entry entry = dumpulse_read_entry(report, variable);
         if (dumpulse_was_heard(entry))
-            printf("%u: sender %u, value %u, time %u\n", (unsigned)variable, (unsigned)entry.sender,
-                   (unsigned)entry.value, (unsigned)entry.timestamp);
+            printf("%u: sender %u, value %u, age %u\n", (unsigned)variable, (unsigned)entry.sender,
+                   (unsigned)entry.value, (unsigned)dumpulse_age(now, entry.timestamp));
     }
     return 0;
 }
