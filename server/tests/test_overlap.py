@@ -156,6 +156,34 @@ def test_the_client_reads_under_either_key(server: Server, tmp_path: Path) -> No
     assert server.stop()["tag"] == 0
 
 
+def test_the_old_key_is_refused_when_the_new_one_was_heard(both: list[str], tmp_path: Path) -> None:
+    """For that variable alone, and over a restart. An insider with the old key of a node speaks
+    for nothing but its variable, and cannot stop the move."""
+    with Server(*lasting(both)) as server, Peer(server) as peer:
+        known = Known(peer)
+        stolen, new, other = known.node(OLD, 3), known.node(NEW, 3), known.node(OLD, 8)
+        peer.send(*(stolen.heartbeat(9, 9) for _ in range(100)), other.heartbeat(1, 1),
+                  Keys(b"", {4: OLD.of(3)}).counted(4, stolen.epoch, 200, 9, 9))
+        server.wait_for(lambda now: now["tag"] == 1, "it cannot speak for another")
+        peer.send(new.heartbeat(2, 2), stolen.heartbeat(9, 9), other.heartbeat(1, 2))
+        counters = server.wait_for(lambda now: now["packets"] == 3 + 102 + 3, "all are counted")
+        assert counters["heartbeats"] == 103
+        server.wait_for(lambda now: now["key_before"] == 1, "it is stored that it is retired")
+        assert known.entries(NEW)[3] == b"\2\2"
+        peer.send(question(3))
+        assert peer.answer() == NEW.beacon(3, new.epoch) and peer.is_silent()
+        said = "variable 3 has its new key; the key before was used for 0 reports, and is all " \
+            "that was received of variables: 8"
+        server.says(said)
+        server.kill()
+    with Server(*lasting(both)) as server, Peer(server) as peer:
+        known = Known(peer)
+        peer.send(known.node(OLD, 3).heartbeat(9, 9), known.node(NEW, 3).heartbeat(2, 3))
+        counters = server.wait_for(lambda now: now["heartbeats"] == 1, "the new one is taken")
+        assert counters["tag"] == 1
+        server.stop()
+
+
 def test_who_was_moved_is_said_when_the_old_key_comes_back(
         both: list[str], alone: dict[Keys, list[str]], tmp_path: Path) -> None:
     """Or when somebody exchanges the two keys: nobody would know why a node is not heard."""

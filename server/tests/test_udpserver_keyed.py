@@ -639,6 +639,31 @@ def test_with_the_readers_key_one_may_ask_from_anywhere(options: list[str]) -> N
 
 # ---- Limits ---------------------------------------------------------------------------------
 
+def test_a_machine_that_slept(options: list[str], tmp_path: Path) -> None:
+    """For longer than an epoch, or the server was stopped: what was made before is refused. It
+    notices that by itself, or when a packet comes."""
+    slept, said = tmp_path / "slept", re.compile("stood still for 3[67][0-9]{2} s: all epochs beg")
+    with noted(lasting(options), SLEPT=str(slept))[0] as server, Peer(server) as peer:
+        beats = node(63, peer.beacon())
+        late, later = beats.heartbeat(1, 1), beats.heartbeat(1, 2)
+        slept.write_text("3000")
+        peer.send(late)
+        server.wait_for(lambda now: now["heartbeats"] == 1, "it is of this epoch")
+        slept.write_text("6700")
+        peer.send(later)
+        counters = server.wait_for(lambda now: now["packets"] == 3, "it is counted")
+        assert counters["heartbeats"] == counters["tag"] == 1
+        assert peer.beacon(63) == KEYS.beacon(63, beats.epoch + 1)
+        assert any(said.search(line) for line in server.stderr.lines)
+        server.stop()
+    slept.unlink()
+    with noted(lasting(options, 65), SLEPT=str(slept))[0] as server:
+        server.stats()
+        slept.write_text("3700")
+        wait_until(lambda: any(said.search(line) for line in server.stderr.lines), "it notices")
+        server.stop()
+
+
 def test_a_machine_that_sleeps_again_and_again(options: list[str]) -> None:
     """For less than an epoch each time, and between them it runs too shortly to go on by more than
     a label. What was made before is refused after three epochs at the latest."""
@@ -756,6 +781,26 @@ def test_no_key_is_new_if_another_file_is_wrong(options: list[str], tmp_path: Pa
         generations(server, tmp_path, "7 1\n", "; nothing has changed")
         server.stop()
         assert not any("has generation" in line for line in server.stderr.all())
+
+
+def test_one_node_gets_a_new_key(server: Server, peer: Peer, tmp_path: Path) -> None:
+    """The old one is refused at once, and the other 63 nodes beat without a gap."""
+    beacon = peer.beacon()
+    others = [node(variable, beacon) for variable in range(64)]
+    stolen = others.pop(7)
+    renewed = Hearer(Keys(MASTER, generations={7: 1}), 7)
+    peer.send(*(one.heartbeat(1, 1) for one in (stolen, *others)), *(
+        stolen.heartbeat(1, 2) for _ in range(200)))
+    generations(server, tmp_path, "7 1\n", has_new_key(7, 1))
+    peer.send(question(7))
+    assert renewed.hear(peer.answer()) and renewed.epoch == stolen.epoch
+    for value in range(3):
+        peer.send(*(one.heartbeat(2, value) for one in others), stolen.heartbeat(9, 9),
+                  renewed.heartbeat(3, value))
+    entries = peer.report(reader(beacon))
+    assert [entry[2:] for entry in entries] == [b"\2\2"] * 7 + [b"\3\2"] + [b"\2\2"] * 56
+    counters = server.stop()
+    assert counters["heartbeats"] == 64 + 200 + 3 * 64 and counters["tag"] == 3
 
 
 def test_readers_get_a_new_key(server: Server, peer: Peer, tmp_path: Path) -> None:
