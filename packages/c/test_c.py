@@ -123,8 +123,7 @@ PAGE = (make.HERE / "README.md").read_text()
 def try_meson(source: Path, more: Mapping[str, str] = NOTHING) -> None:
     """Builds the programs by the lines of the page."""
     (shown,) = re.findall("^```meson\n(.*?)^```", PAGE, re.M | re.S)
-    (source / "meson.build").write_text(
-        f"project('consumer', 'c')\n{shown}")
+    (source / "meson.build").write_text(f"project('consumer', 'c')\n{shown}")
     run(["meson", "setup", "built"], source, more=more)
     run(["ninja", "-C", "built"], source, more=more)
     consumers.check(source / "built")

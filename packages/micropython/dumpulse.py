@@ -11,9 +11,10 @@ A reader sends dumpulse.REQUEST, and gets 260 bytes:
     for variable, (timestamp, sender, value) in dumpulse.entries(packet).items():
         print(variable, value)
 
-On a serial line, drop what has come before, and wait for 260 bytes: uart.read(260). There is no
-agent here. This is version 1 of the protocol: without keys, anyone on the network can set any
-variable.
+On a serial line, read() waits only if machine.UART has a timeout, such as timeout=500 (ms). Drop
+what has come before (while uart.any(): uart.read(1)), send the request, and uart.read(260). There
+is no agent here. This is version 1 of the protocol: without keys, anyone on the network can set
+any variable.
 """
 
 __version__ = "@version@"
