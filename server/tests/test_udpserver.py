@@ -1470,7 +1470,8 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
                 for name in names]
 
     expected = ["bin/dumpulse", "include/dumpulse.h", "include/dumpulse_keyed.h",
-                "include/dumpulse_watch.h", "lib/PYTHON/dumpulse/__init__.py",
+                "include/dumpulse_serial.h", "include/dumpulse_watch.h",
+                "lib/PYTHON/dumpulse/__init__.py",
                 "lib/PYTHON/dumpulse/py.typed", "lib/libdumpulse.a", "lib/pkgconfig/dumpulse.pc",
                 "lib/systemd/system/dumpulse-can@.service", "lib/systemd/system/dumpulse.service",
                 "lib/systemd/system/dumpulse.socket", "sbin/canserver", "sbin/udpserver",
