@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import signal
 import socket
 import threading
 import time
@@ -201,7 +202,7 @@ def test_the_collectors_own_clock_does_not_matter(monkeypatch: pytest.MonkeyPatc
     by = 0.0
     real = time.time
     monkeypatch.setattr("time.time", lambda: real() + by)
-    # If an answer seemed to come when it was asked for, clocks would seem to jump.
+    # If a late answer seemed to come when it was asked for, clocks would seem to jump.
     fine = profile(now_from="0", tick="1ms")
     with FakeFleet(20, 1000) as fake:
         table = Table(agents(fake, 20, fine, period=0.5))
@@ -209,6 +210,9 @@ def test_the_collectors_own_clock_does_not_matter(monkeypatch: pytest.MonkeyPatc
             until(lambda: (table.reports > 2).all())
             for by in (7200.0, -7200.0, 0.0):
                 before = table.reports.copy()
+                fake.process.send_signal(signal.SIGSTOP)
+                time.sleep(0.2)
+                fake.process.send_signal(signal.SIGCONT)
                 until(lambda: (table.reports > before + 3).all())
     assert not [event for event in heard.events if event.what != "state"], heard.events
 
