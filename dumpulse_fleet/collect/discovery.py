@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import math
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -85,6 +86,7 @@ class SourceReader:
         self.problems: list[str] = []  # The problems of the last look.
         self.failures = 0  # looks that gave no list
         self._due = 0.0  # on the monotonic clock
+        self._reading = threading.Lock()
 
     async def look(self, now: float) -> bool:
         """Reads it again if it is time, on the monotonic clock. Returns whether it changed."""
@@ -93,7 +95,8 @@ class SourceReader:
         self._due = now + EVERY_S
         before = self.agents
         try:
-            await self._take(await asyncio.to_thread(read_file, self.source.file, LARGEST))
+            await self._take(await asyncio.to_thread(
+                read_file, self.source.file, LARGEST, self._reading))
         except Wrong as error:
             self.failures += 1
             self.problems = [f"{self.source.file}: {error}"]

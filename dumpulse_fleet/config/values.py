@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import threading
 import urllib.parse
 from collections.abc import Collection
 from typing import Any
@@ -114,11 +115,18 @@ def similar(word: str, words: Collection[str]) -> str:
     return f": do you mean {near[0]!r}?" if near else ""
 
 
-def read_file(path: str, most: int) -> bytes:
-    """At most so many bytes; Wrong otherwise."""
-    def read_start() -> bytes:
-        with open(path, "rb") as file:
-            return file.read(most + 1)
+def read_file(path: str, most: int, reading: "threading.Lock | None" = None) -> bytes:
+    """At most so many bytes; Wrong otherwise. A thread that hangs keeps others from `reading`."""
+    lock = reading or threading.Lock()
+
+    def read_start() -> bytes | None:
+        if not lock.acquire(blocking=False):
+            return None
+        try:
+            with open(path, "rb") as file:
+                return file.read(most + 1)
+        finally:
+            lock.release()
 
     try:
         content = client.within(client.TIMEOUT, read_start)  # A pipe may wait for a writer.

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -108,6 +109,8 @@ def test_a_pipe_and_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "b.json").write_text(" " * 1001)
     found = Discovery(config(tmp_path, "[[agents]]\nfile = 'a.json'\n[[agents]]\nfile = 'b.json'"))
     assert not asyncio.run(found.look(0))
+    threads = threading.active_count()  # One of them waits for the pipe.
+    assert asyncio.run(found.look(10)) is None and threading.active_count() == threads
     assert ["nothing comes" in found.problems[0], "longer" in found.problems[1]] == [True, True]
 
 
