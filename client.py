@@ -2662,9 +2662,9 @@ def run_command(arguments: Sequence[str]) -> int:
     except Error as error:
         if name == "check":  # monitors read only the standard output and the status
             return print_check(3 if isinstance(error, BadUsage) else 2, str(error))
-        second = "".join(arguments[1:2]) if isinstance(error, BadUsage) and not name else ""
-        is_word = re.match("[0-9,]*[^0-9,-]", second)  # The first may be a mistyped command then.
-        about = f"; the commands are {', '.join(COMMANDS)}" if is_word else ""
+        typed = "\n".join(arguments) if isinstance(error, BadUsage) and not name else ""
+        has_word = re.match("[^-].*\n[0-9,]*[^0-9,-]", typed)  # The first may be a wrong command.
+        about = f"; the commands are {', '.join(COMMANDS)}" if has_word else ""
         complain(f"{error}{about}")
         return error.STATUS
     except SystemExit as end:  # A signal, --help or --version: no service is OK then.

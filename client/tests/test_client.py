@@ -590,6 +590,7 @@ TYPED = [
     ("HERE --names /dev/zero", 2, "longer than 65536 bytes"),
     ("get", 2, "required: HOST[:PORT] (see"),
     ("HERE 9060", 2, "variable 9060 is out of range: it must be 0 to 63\n"),
+    ("--names nowhere HERE", 2, "'nowhere': No such file or directory\n"),
     ("wacth HERE", 2, "; the commands are get, set, watch, check, names, status, key\n"),
     ("wacth localhost", 2, "write it like 3,7-12, or a name; the commands are get, set, watch"),
     ("::1:9060", 2, "'::1:9060' is not an address: write HOST, HOST:PORT or [IPV6]:PORT"),
