@@ -142,7 +142,7 @@ class Service:
             "the configuration is wrong, and the old one stays",
             "alerts": self.alerts.trouble,
             "receivers": self.alerts.untold,
-            "sources": self.discovery.shrunk or (self._told[0] if self._told else "")}
+            "sources": self.discovery.missing or (self._told[0] if self._told else "")}
 
     @property
     def trouble(self) -> str:
@@ -166,7 +166,7 @@ class Service:
     @property
     def ready(self) -> bool:
         """The fleet sees, people can be told, and the inventory is whole."""
-        return self.sees and not (self.alerts.untold or self.discovery.shrunk)
+        return self.sees and not (self.alerts.untold or self.discovery.missing)
 
     def _log_troubles(self) -> None:
         """What the collector does not see, and who could not log in. Other parts log theirs."""

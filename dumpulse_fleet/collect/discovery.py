@@ -78,7 +78,7 @@ class SourceReader:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.agents: list[Agent] = []
-        self.shrunk = ""  # the list has lost most of its agents, and the old one is used
+        self.missing = ""  # Why agents are missing: the list was never read, or has lost most.
         self._held_since = math.inf  # on the monotonic clock
         self._list: list[Agent] = []  # the last good one
         self._content: bytes | None = None  # That of the last good list.
@@ -100,6 +100,8 @@ class SourceReader:
         except Wrong as error:
             self.failures += 1
             self.problems = [f"{self.source.file}: {error}"]
+            if self._content is None:
+                self.missing = self.problems[0]
         else:
             self._use(now)
         return self.agents != before
@@ -111,12 +113,12 @@ class SourceReader:
         self._held_since = min(self._held_since, now) if lost > SHRINKS * len(self.agents) \
             else math.inf
         if 0 <= now - self._held_since < HELD_S:
-            self.shrunk = (f"{self.source.file}: the list has lost {lost:,} of "
-                           f"{len(self.agents):,} agents: the old one is used for "
-                           f"{HELD_S / 60:.0f} minutes, or until a reload")
-            self.problems.append(self.shrunk)
+            self.missing = (f"{self.source.file}: the list has lost {lost:,} of "
+                            f"{len(self.agents):,} agents: the old one is used for "
+                            f"{HELD_S / 60:.0f} minutes, or until a reload")
+            self.problems.append(self.missing)
             return
-        self.agents, self.shrunk, self._held_since = self._list, "", math.inf
+        self.agents, self.missing, self._held_since = self._list, "", math.inf
 
     async def _take(self, content: bytes) -> None:
         if content != self._content:
@@ -173,9 +175,9 @@ class Discovery:
         return sum(source.failures for source in self.watched)
 
     @property
-    def shrunk(self) -> str:
-        """Which list has lost most of its agents; empty: none."""
-        return "; ".join(source.shrunk for source in self.watched if source.shrunk)
+    def missing(self) -> str:
+        """Which list was never read or has lost most of its agents; empty: none."""
+        return "; ".join(source.missing for source in self.watched if source.missing)
 
     async def look(self, now: float | None = None) -> tuple[Agent, ...] | None:
         """The agents if any source has changed, or at the first look; else None."""

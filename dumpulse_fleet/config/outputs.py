@@ -116,7 +116,7 @@ class StatusSection(Part):
 
 
 def read_status(reader: Reader, agents: Sequence[Agent], more: bool) -> tuple[Part, ...]:
-    """A label that no agent has is a typing error, unless pages and files name more agents."""
+    """A label that no agent has is a typing error, unless files name more agents."""
     parts = []
     keys = {"name", "site", *(key for agent in agents for key in agent.labels)}
     for where, part, _ in reader.sections("status", StatusSection):

@@ -19,7 +19,7 @@ from dumpulse_fleet.config.values import Secret, kind, read_file, secret_in, sim
 from dumpulse_fleet.model.agents import Profile
 from dumpulse_fleet.model.naming import Wrong, hide, shown
 
-LARGEST = 4 << 20  # bytes of a configuration; file_sd and http_sd take more agents than this
+LARGEST = 4 << 20  # bytes of a configuration; a file of targets may be longer
 HEADING = re.compile(r"\s*(\[\[?)\s*([\w-]+)\s*\]")
 KEY = re.compile(r"\s*([\w-]+)\s*[.=]")
 Section = TypeVar("Section")

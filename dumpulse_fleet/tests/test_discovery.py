@@ -85,11 +85,11 @@ def test_a_file(tmp_path: Path) -> None:
         found = Discovery(config(tmp_path, "[[agents]]\nfile = 't.json'"))
         file = tmp_path / "t.json"
         assert await found.look(0) == ()
-        assert found.failures == 1 and found.problems == [
+        assert found.failures == 1 and [found.missing] == found.problems == [
             f"{file}: cannot read '{file}': No such file or directory"]
         file.write_text('[{"targets": ["c", "a:1", "x y"]}]')
         assert await found.look(4) is None  # it is not time yet
-        assert names(await found.look(10)) == ["c", "a"]
+        assert names(await found.look(10)) == ["c", "a"] and not found.missing
         assert "'x y' is not an address" in found.problems[0]
         assert await found.look(20) is None and len(found.problems) == 1  # still told
         file.write_text("[")  # half written: the last good list holds
@@ -98,7 +98,7 @@ def test_a_file(tmp_path: Path) -> None:
         file.write_text('[{"targets": ["c", "d"]}]')
         assert names(await found.look(40)) == ["c", "d"]
         file.unlink()  # more likely a mistake than an empty fleet
-        assert await found.look(50) is None and found.failures == 3
+        assert await found.look(50) is None and found.failures == 3 and not found.missing
     asyncio.run(run())
 
 
@@ -125,15 +125,15 @@ def test_a_list_that_empties_or_shrinks_is_no_order(tmp_path: Path) -> None:
         own = config(tmp_path, "[[agents]]\nfile = 't.json'")
         found = Discovery(own)
         write(10)
-        assert len(names(await found.look(0))) == 10 and not found.shrunk
+        assert len(names(await found.look(0))) == 10 and not found.missing
         for number, left in enumerate((0, 1, 4), 1):
             write(left)
             assert await found.look(number * 10) is None
-            assert f"has lost {10 - left} of 10 agents" in found.shrunk == found.problems[0]
+            assert f"has lost {10 - left} of 10 agents" in found.missing == found.problems[0]
         assert len(names(await Discovery(own).look(0))) == 4  # as a reload does it
         assert await found.look(10 + discovery.HELD_S - 1) is None
         assert len(names(await found.look(21 + discovery.HELD_S))) == 4
-        assert not found.shrunk and not found.problems
+        assert not found.missing and not found.problems
         write(2)  # half of them: not more
         assert len(names(await found.look(60 + discovery.HELD_S))) == 2
     asyncio.run(run())
