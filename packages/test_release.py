@@ -156,6 +156,19 @@ def test_builds_that_differ_are_no_release() -> None:
             release.compare(one, other, sources)
 
 
+def test_the_workflow_uploads_to_pypi_only_what_is_for_pip(tmp_path: Path) -> None:
+    workflow = (project.ROOT / ".github/workflows/release.yml").read_text()
+    (command,) = re.findall("- run: (mkdir wheels .*)", workflow)
+    for_pip = {"dumpulse-1.2.3rc1.tar.gz", "dumpulse-1.2.3rc1-py3-none-any.whl",
+               "dumpulse_fleet-0.1.0.tar.gz", "dumpulse_fleet-0.1.0-py3-none-any.whl"}
+    (tmp_path / "release").mkdir()
+    for name in {*for_pip, "dumpulse-1.2.3-rc1-source.tar.gz", "dumpulse-1.2.3-rc1.crate",
+                 "dumpulse-servers-1.2.3-rc1-linux-amd64.tar.gz"}:
+        (tmp_path / "release" / name).touch()
+    subprocess.run(["bash", "-ec", command], cwd=tmp_path, check=True)
+    assert {path.name for path in (tmp_path / "wheels").iterdir()} == for_pip
+
+
 # ---------------------------------------------------------------- the bill of materials
 
 
