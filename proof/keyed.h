@@ -78,7 +78,7 @@ struct store_call {
     axiomatic memory { logic integer kept{L} reads call; } */
 
 /*@ assigns \nothing; exits \false;
-    ensures \result <= 0xFFFFFF && \result == kept; */
+    ensures \result == kept; */
 uint32_t dumpulse_load(void);
 
 /*@ requires watched == \null || \valid_read(watched);
@@ -87,9 +87,6 @@ uint32_t dumpulse_load(void);
     ensures call.stored <==> \result;
     ensures watched != \null ==> stored_first{Pre, Post}(watched); */
 bool dumpulse_store(uint32_t number);
-
-/*@ assigns \nothing; exits \false; */
-uint16_t dumpulse_get_timestamp(void);
 
 /* ---- Tags, and what else is taken as it is, because WP does not know the same memory as bytes and
  * as words. README.md says what checks them. */
@@ -108,11 +105,6 @@ void dumpulse_make_(uint8_t *packet, uint8_t label, uint32_t number);
     assigns \nothing; exits \false;
     ensures \result == big(bytes); */
 static inline uint32_t dumpulse_read_(const uint8_t *bytes);
-
-/*@ requires \valid(bytes + (0 .. 3));
-    assigns bytes[0 .. 3]; exits \false;
-    ensures big(bytes) == number; */
-static inline void dumpulse_write_(uint8_t *bytes, uint32_t number);
 
 /*@ // Byte k of the tag of a report, for this request and its epoch. Nothing is known of it.
     axiomatic report_tags {
@@ -139,13 +131,12 @@ void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, uint8_t label, void *con
 
 /*@ requires \valid(keyed) && \valid_read(packet + (0 .. 7));
     assigns keyed->tag, keyed->agent.report[0 .. 3], reports; exits \false;
-    ensures reports == \old(reports) + 1 &&
-      keyed->last[64] == \old(keyed->last[64]); */
+    ensures reports == \old(reports) + 1; */
 static void answer(dumpulse_keyed *keyed, const uint8_t *packet, void *context);
 
 /* ---- The agent. */
 
-/*@ requires \valid_read(keyed) && sound(keyed);
+/*@ requires \valid_read(keyed);
     requires length == 8 ==> \valid_read(packet + (0 .. 7));
     assigns \nothing; exits \false;
     ensures !counted(packet, length) ==> \result == DUMPULSE_REFUSED;
@@ -237,7 +228,6 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
                                        void *context);
 
 /*@ requires \valid(keyed) && sound(keyed) && keyed->reached != 0 && watched == keyed;
-    requires \separated(keyed, &call);
     assigns keyed->epoch, keyed->reached, keyed->wrong, call; exits \false;
     behavior next:
       assumes keyed->epoch % 256 != 255;
@@ -249,7 +239,7 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
       ensures stored_first{Pre, Post}(keyed);
     behavior used_up:
       assumes keyed->epoch >= 0x1FFFFFFF;
-      ensures !\result && call.calls == \old(call.calls);
+      ensures call.calls == \old(call.calls);
     behavior all:
       ensures \result ==> keyed->epoch == \old(keyed->epoch) + 1 && keyed->reached == 0;
       ensures \result ==> keyed->epoch <= 0x1FFFFFFF && keyed->wrong == 0;
@@ -261,10 +251,8 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
 static bool next_epoch(dumpulse_keyed *keyed);
 
 /*@ requires \valid(keyed) && sound(keyed) && watched == keyed;
-    requires \separated(keyed, &call);
     assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->last[0 .. 64], call,
       beacons, beacon_of; exits \false;
-    ensures sound(keyed);
     ensures !\result ==> counts_kept{Pre, Post}(keyed, NONE) && keyed->wrong == \old(keyed->wrong);
     ensures !\result ==> keyed->epoch == \old(keyed->epoch) && beacons == \old(beacons);
     ensures !\result ==> keyed->reached == \old(keyed->reached);
@@ -277,13 +265,13 @@ static bool next_epoch(dumpulse_keyed *keyed);
       ensures !\result && call.calls == \old(call.calls);
     behavior label:
       assumes 0 < keyed->reached < 65;
-      ensures \result && call.calls == \old(call.calls);
+      ensures call.calls == \old(call.calls);
       ensures call.number == \old(call.number) && (call.stored <==> \old(call.stored));
       ensures keyed->epoch == \old(keyed->epoch) && keyed->reached == \old(keyed->reached) + 1;
       ensures keyed->wrong == \old(keyed->wrong);
     behavior epoch:
       assumes keyed->reached == 65 && keyed->epoch % 256 != 255;
-      ensures \result && call.calls == \old(call.calls);
+      ensures call.calls == \old(call.calls);
       ensures keyed->epoch == \old(keyed->epoch) + 1 && keyed->reached == 1;
     behavior block:
       assumes keyed->reached == 65 && keyed->epoch % 256 == 255 && keyed->epoch < 0x1FFFFFFF;
@@ -298,7 +286,6 @@ static bool next_epoch(dumpulse_keyed *keyed);
 bool dumpulse_keyed_next(dumpulse_keyed *keyed, void *context);
 
 /*@ requires \valid(keyed) && watched == keyed;
-    requires \separated(keyed, &call);
     assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->last[0 .. 64], call; exits \false;
     ensures \result != DUMPULSE_BEGUN ==> keyed->reached == 0;
     behavior unreadable:
