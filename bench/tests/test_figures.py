@@ -410,7 +410,7 @@ SUMS = {
     "performance.md": "b3eb98b8",
     "bench/README.md": "ff0c3c2c",
     "extras/keys.md": "6d601f00",
-    "proof/README.md": "d0c190a5",
+    "proof/README.md": "63498e4d",
     "server/README.md": "e1f1c87d",
     "spec/README.md": "b9de382a",
     "spec/keyed.md": "bc5671d1",
