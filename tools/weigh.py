@@ -9,7 +9,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-MOST_FILES, MOST_LINES, MOST_ROOT_ENTRIES, MOST_MAKE_LINES = 564, 101600, 35, 535
+MOST_FILES, MOST_LINES, MOST_ROOT_ENTRIES, MOST_MAKE_LINES = 557, 99700, 35, 533
 KINDS = {  # the first pattern that is found in a path decides
     "tests": r"(^|/)tests/|(^|/)(test|unit|fuzz)_[^/]*$",
     "pages": r"\.(md|[1-8])$|(^|/)LICENSE$",
