@@ -20,7 +20,7 @@ import pytest
 
 from spec.model import heartbeat
 from tools.agents import VEHICLE
-from tools.programs import PATIENCE, ROOT, built, free_port, started, wait_until
+from tools.programs import PATIENCE, ROOT, free_port, started, wait_until
 from tools.servers import Server, command
 
 TICK = 50  # ms
@@ -182,25 +182,6 @@ def test_the_program_of_the_manual(tmp_path: Path) -> None:
         done = subprocess.run([tmp_path / "program", "3", named, "late", "dead"], text=True,
                               env={"PATH": f"{tmp_path}"}, capture_output=True, check=True)
         assert done.stdout == f"-p daemon.err -- {said} is dead\n"
-
-
-def test_a_change_at_the_end_is_stored_before_it_is_told(tmp_path: Path) -> None:
-    """The signal comes while the server stores it: the program finds its number in the state. After
-    0.4 s, the server would run the program in any case."""
-    state, found = tmp_path / "state", tmp_path / "found"
-    options = watching(tmp_path, f'cp {state} "${{0%/*}}/found"', IN_RANGE)
-    with Server("--tick", "50", *options, "--state", str(state), env=os.environ | {"SLOW": "150"},
-                program=[built("build/udpserver-calls")]) as server, \
-            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        begun = time.monotonic()
-        sender.sendto(heartbeat(3, 1, 5), ("127.0.0.1", server.port))
-        server.wait_for(lambda now: now["changes"] == 1, "it is alive")
-        server.process.terminate()
-        ended = time.monotonic()
-        assert server.process.wait(PATIENCE) == 0
-        wait_until(lambda: found.exists() and found.stat().st_size == 796, "the program has run")
-    number = int.from_bytes(found.read_bytes()[280 + 3 * 8:][:4], "big")
-    assert number == 1 or ended - begun > 0.4
 
 
 def test_a_program_has_standard_error_where_the_server_has_none(tmp_path: Path) -> None:
